@@ -1,0 +1,3 @@
+//! `listwatch`: the command line.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! `listwatchd`: reads flags and starts the library.
+
+fn main() {}
