@@ -1,1 +1,5 @@
-//! The Listwatch server.
+//! The Listwatch server: a versioned object store with List and Watch over gRPC.
+
+pub mod clock;
+pub mod limits;
+pub mod store;

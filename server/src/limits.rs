@@ -1,0 +1,48 @@
+//! Every bound in one place: name with the unit last, value, reason.
+
+use std::time::Duration;
+
+/// A collection's name: Kubernetes' `resource.group` is at most a DNS name.
+pub const MAX_COLLECTION_BYTES: usize = 253;
+/// A namespace: an RFC 1123 label.
+pub const MAX_NAMESPACE_BYTES: usize = 63;
+/// A name: a DNS subdomain in Kubernetes.
+pub const MAX_NAME_BYTES: usize = 253;
+/// Labels of one object; more is data, which belongs into the value.
+pub const MAX_LABELS: usize = 64;
+/// The name part of a label key, as in Kubernetes.
+pub const MAX_LABEL_NAME_BYTES: usize = 63;
+/// The prefix part of a label key: a DNS name.
+pub const MAX_LABEL_PREFIX_BYTES: usize = 253;
+/// A label value: longer than Kubernetes' 63, since Unicode text is allowed.
+pub const MAX_LABEL_VALUE_BYTES: usize = 253;
+/// A content type: media types and protobuf names are far shorter.
+pub const MAX_CONTENT_TYPE_BYTES: usize = 255;
+/// A request id: room for a UUID with a caller's prefix.
+pub const MAX_REQUEST_ID_BYTES: usize = 128;
+/// Label and field requirements of one selector: each is evaluated for each event.
+pub const MAX_SELECTOR_REQUIREMENTS: usize = 64;
+/// Values of one label requirement.
+pub const MAX_REQUIREMENT_VALUES: usize = 256;
+/// A resume token or page token; ours are under 500 bytes.
+pub const MAX_TOKEN_BYTES: usize = 1024;
+
+/// Default for the largest value of an object: etcd's request limit.
+pub const DEFAULT_MAX_OBJECT_BYTES: usize = 1536 * 1024;
+/// The most that the largest value can be configured to.
+pub const CEILING_OBJECT_BYTES: usize = 64 * 1024 * 1024;
+/// Default for the operations of one Batch: etcd's `--max-txn-ops`.
+pub const DEFAULT_MAX_BATCH_OPERATIONS: usize = 128;
+/// Bytes of one batch: a revision's events must fit one response.
+pub const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
+
+/// Objects of one List page when the request leaves it open: client-go's pager.
+pub const DEFAULT_PAGE_OBJECTS: usize = 500;
+/// The most objects of one List page; a larger `page_size` is taken as this.
+pub const MAX_PAGE_OBJECTS: usize = 10_000;
+/// A page ends when it holds this much, so that a list of large objects stays a message
+/// that every client's default limit of 4 MiB accepts.
+pub const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
+
+/// The longest that one write may live.
+pub const MAX_TTL: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
