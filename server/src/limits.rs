@@ -46,3 +46,35 @@ pub const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
 
 /// The longest that one write may live.
 pub const MAX_TTL: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// The most events that a watch cache's window grows to: Kubernetes' upper bound.
+pub const MAX_WINDOW_EVENTS: usize = 100 * 1024;
+/// Bytes of superseded versions that one collection's window keeps alive.
+pub const MAX_WINDOW_BYTES: usize = 64 * 1024 * 1024;
+/// Default for the span that a window should cover: Kubernetes' 60 s bookmark and 15 s.
+pub const DEFAULT_WINDOW_SPAN: Duration = Duration::from_secs(75);
+/// Events that a watch takes up at once: enough to join, few enough to stay prompt.
+pub const MAX_RESPONSE_EVENTS: usize = 1000;
+/// A response is sent when it holds this much. Commits are not split, so it can be
+/// larger by one commit.
+pub const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
+/// How long a read waits for a revision that this server has not reached: Kubernetes' 3 s.
+pub const DEFAULT_REVISION_WAIT: Duration = Duration::from_secs(3);
+/// How the hub reads the log when it loads or has fallen behind.
+pub const INGEST_CHUNK: crate::store::PageLimit = crate::store::PageLimit {
+    items: 4096,
+    bytes: 8 * 1024 * 1024,
+};
+/// How a watch reads the log when its window does not reach back.
+pub const LOG_CHUNK: crate::store::PageLimit = crate::store::PageLimit {
+    items: MAX_RESPONSE_EVENTS,
+    bytes: MAX_RESPONSE_BYTES,
+};
+/// Lists whose next page comes from memory, over all collections.
+pub const MAX_SHELVED_SNAPSHOTS: usize = 32;
+/// How long a reader may hold a snapshot before it goes on from the store's history.
+pub const SNAPSHOT_LIFE: Duration = Duration::from_secs(30);
+/// How a watch reads a state: pages that make responses of a good size.
+pub const INITIAL_CHUNK: crate::store::PageLimit = LOG_CHUNK;
+/// Below this many changes a net difference is sent whatever the number of objects.
+pub const NET_COUNT_FLOOR: u64 = 64;

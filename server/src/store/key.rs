@@ -145,6 +145,14 @@ impl ObjectName {
         })
     }
 
+    /// Before every name of a namespace: where a range over it starts. No object has it.
+    pub(crate) fn before_all_of(namespace: &str) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: "".into(),
+        }
+    }
+
     /// The namespace; empty for objects outside any.
     pub fn namespace(&self) -> &str {
         &self.namespace
