@@ -33,8 +33,9 @@ pub const DEFAULT_MAX_OBJECT_BYTES: usize = 1536 * 1024;
 pub const CEILING_OBJECT_BYTES: usize = 64 * 1024 * 1024;
 /// Default for the operations of one Batch: etcd's `--max-txn-ops`.
 pub const DEFAULT_MAX_BATCH_OPERATIONS: usize = 128;
-/// Bytes of one batch: a revision's events must fit one response.
-pub const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
+/// Bytes of one batch: a revision is never split over responses, and with the previous
+/// values it must stay below the 4 MiB that gRPC clients accept by default.
+pub const MAX_BATCH_BYTES: usize = 1792 * 1024;
 
 /// Objects of one List page when the request leaves it open: client-go's pager.
 pub const DEFAULT_PAGE_OBJECTS: usize = 500;
@@ -78,3 +79,55 @@ pub const SNAPSHOT_LIFE: Duration = Duration::from_secs(30);
 pub const INITIAL_CHUNK: crate::store::PageLimit = LOG_CHUNK;
 /// Below this many changes a net difference is sent whatever the number of objects.
 pub const NET_COUNT_FLOOR: u64 = 64;
+
+/// What an object takes on the wire beside its value, at most: key, labels, times.
+pub const OBJECT_OVERHEAD_BYTES: usize = 64 * 1024;
+/// The longest silence of a watch, by default: Kubernetes' bookmark interval.
+pub const DEFAULT_BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+/// The shortest bookmark interval that a watch may ask for: each one is a message.
+pub const MIN_BOOKMARK_INTERVAL: Duration = Duration::from_millis(100);
+/// The longest that a watch may ask for: proxies cut what is silent for longer.
+pub const MAX_BOOKMARK_INTERVAL: Duration = Duration::from_secs(600);
+/// The longest that a watch may ask its events to be held back.
+pub const MAX_BATCH_DELAY: Duration = Duration::from_secs(10);
+/// A watch lives at least so long, by default: Kubernetes' `--min-request-timeout`.
+pub const DEFAULT_MIN_WATCH_LIFE: Duration = Duration::from_secs(30 * 60);
+/// Collections that a status names: those with the most watches and objects.
+pub const MAX_STATUS_COLLECTIONS: usize = 1000;
+/// How an export reads the store.
+pub const EXPORT_PAGE: crate::store::PageLimit = crate::store::PageLimit {
+    items: 1000,
+    bytes: 1024 * 1024,
+};
+
+/// How long open connections get to end when the server goes away, by default.
+pub const DEFAULT_SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
+/// Streams of one connection, announced to clients: etcd's clients multiplex hundreds.
+pub const MAX_STREAMS_PER_CONNECTION: u32 = 1000;
+/// Bytes that a connection buffers for a stream whose client reads slowly.
+pub const MAX_SEND_BUFFER_BYTES: usize = 64 * 1024;
+/// Flow-control window of a stream, for requests: a whole batch in flight.
+pub const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
+/// Flow-control window of a connection.
+pub const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+/// Header lists above this are refused: metadata is short.
+pub const MAX_HEADER_LIST_BYTES: u32 = 16 * 1024;
+/// How often a quiet connection is pinged, and how long the answer may take, before it is
+/// taken for dead.
+pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// See [`KEEPALIVE_INTERVAL`].
+pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Pause after a failed accept: a server out of descriptors must not spin.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// In-memory connections waiting to be accepted.
+pub const IN_MEMORY_BACKLOG: usize = 64;
+/// Bytes in flight in each direction of an in-memory connection.
+pub const IN_MEMORY_PIPE_BYTES: usize = 256 * 1024;
+/// How often history is compacted, by default: Kubernetes' `--etcd-compaction-interval`.
+pub const DEFAULT_COMPACTION_INTERVAL: Duration = Duration::from_secs(5 * 60);
+/// How much history is kept, by default: as much again, as with Kubernetes' compactor.
+pub const DEFAULT_HISTORY_RETENTION: Duration = Duration::from_secs(5 * 60);
+/// How late an expiry can be noticed: deadlines set meanwhile are looked at so often.
+pub const EXPIRY_TICK: Duration = Duration::from_millis(250);
+/// How often expired snapshots are let go.
+pub const SWEEP_INTERVAL: Duration = Duration::from_secs(10);

@@ -24,7 +24,7 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 
 pub use self::{
-    cursor::{Cursor, Delivery, DeliveryKind, DeliveryMode, Step},
+    cursor::{Begin, Cursor, Delivery, DeliveryKind, DeliveryMode, Step},
     resume::{CatchUp, Position, ResumeStep, StartPoint},
     snapshot::StateReader,
 };
@@ -206,6 +206,24 @@ impl Hub {
                 latest: self.applied(),
             }),
         }
+    }
+
+    /// Waits until the caches have taken up a revision that must exist already.
+    ///
+    /// # Errors
+    /// [`StoreError::Future`] if it does not; else as [`Hub::wait_applied`].
+    pub async fn wait_known(&self, revision: Revision) -> Result<(), HubError> {
+        if revision > self.applied() {
+            let latest = self.store.read_revision().await?;
+            if revision > latest {
+                return Err(StoreError::Future {
+                    requested: revision,
+                    latest,
+                }
+                .into());
+            }
+        }
+        self.wait_applied(revision).await
     }
 
     /// A revision at which a read is linearizable, once the caches have taken it up.

@@ -106,17 +106,7 @@ impl Hub {
         catch_up: CatchUp,
     ) -> Result<Phase, HubError> {
         let after = position.revision;
-        if after > self.applied() {
-            let latest = self.store.read_revision().await?;
-            if after > latest {
-                return Err(StoreError::Future {
-                    requested: after,
-                    latest,
-                }
-                .into());
-            }
-            self.wait_applied(after).await?;
-        }
+        self.wait_known(after).await?;
         let collection = &held.collection;
         let in_window = collection
             .window

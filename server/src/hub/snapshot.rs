@@ -216,16 +216,7 @@ impl Hub {
         revision: Revision,
         after: Bound<ObjectName>,
     ) -> Result<StateReader, HubError> {
-        let known = self.store.progress();
-        if revision > known.revision {
-            let latest = known.revision;
-            return Err(crate::store::StoreError::Future {
-                requested: revision,
-                latest,
-            }
-            .into());
-        }
-        self.wait_applied(revision).await?;
+        self.wait_known(revision).await?;
         let now = self.read_state(selector.clone());
         let snapshot = match self.shelf.find(selector.collection(), revision) {
             Some(state) => Some((state, Instant::now() + SNAPSHOT_LIFE)),

@@ -12,7 +12,9 @@ use listwatch::v1;
 
 use crate::{
     limits::{self, *},
-    selector::{Field, FieldRequirement, LabelCondition, LabelRequirement, SelectableFields, Selector},
+    selector::{
+        Field, FieldRequirement, LabelCondition, LabelRequirement, SelectableFields, Selector,
+    },
     store::{Collection, Content, Key, KeyError, Revision, Uid, check_namespace},
 };
 
@@ -31,10 +33,20 @@ pub(crate) struct Invalid {
 
 impl Invalid {
     pub(crate) fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self { field: field.into(), problem: problem.into(), limit: None, size: None }
+        Self {
+            field: field.into(),
+            problem: problem.into(),
+            limit: None,
+            size: None,
+        }
     }
 
-    pub(crate) fn too_large(field: impl Into<String>, what: &str, size: usize, limit: usize) -> Self {
+    pub(crate) fn too_large(
+        field: impl Into<String>,
+        what: &str,
+        size: usize,
+        limit: usize,
+    ) -> Self {
         Self {
             field: field.into(),
             problem: format!("{size} {what}; the limit is {limit}"),
@@ -63,12 +75,18 @@ impl From<KeyError> for Invalid {
 }
 
 fn at_most(field: &str, what: &str, size: usize, limit: usize) -> Result<(), Invalid> {
-    if size > limit { Err(Invalid::too_large(field, what, size, limit)) } else { Ok(()) }
+    if size > limit {
+        Err(Invalid::too_large(field, what, size, limit))
+    } else {
+        Ok(())
+    }
 }
 
 /// A required key.
 pub(crate) fn key(key: Option<v1::Key>) -> Result<Key, Invalid> {
-    let Some(key) = key else { return Err(Invalid::new("key", "is required")) };
+    let Some(key) = key else {
+        return Err(Invalid::new("key", "is required"));
+    };
     Key::new(&key.collection, &key.namespace, &key.name)
         .map_err(|error| Invalid::from(error).within("key"))
 }
@@ -89,7 +107,10 @@ pub(crate) fn positive_revision(field: &str, number: i64) -> Result<Revision, In
 /// A uid as the server gives them.
 pub(crate) fn uid(field: &str, text: &str) -> Result<Uid, Invalid> {
     Uid::parse(text).ok_or_else(|| {
-        Invalid::new(field, "must be a uid as the server gives it: a lower-case UUID")
+        Invalid::new(
+            field,
+            "must be a uid as the server gives it: a lower-case UUID",
+        )
     })
 }
 
@@ -97,7 +118,10 @@ pub(crate) fn uid(field: &str, text: &str) -> Result<Uid, Invalid> {
 pub(crate) fn request_id(text: &str) -> Result<Option<Arc<str>>, Invalid> {
     at_most("request_id", "bytes", text.len(), MAX_REQUEST_ID_BYTES)?;
     if text.chars().any(char::is_control) {
-        return Err(Invalid::new("request_id", "must have no control characters"));
+        return Err(Invalid::new(
+            "request_id",
+            "must have no control characters",
+        ));
     }
     Ok((!text.is_empty()).then(|| text.into()))
 }
@@ -122,7 +146,12 @@ impl ContentRules {
         };
         let in_resource = |invalid: Invalid| invalid.within("resource");
         let key = key(resource.key).map_err(in_resource)?;
-        at_most("resource.value", "bytes", resource.value.len(), self.max_object_bytes)?;
+        at_most(
+            "resource.value",
+            "bytes",
+            resource.value.len(),
+            self.max_object_bytes,
+        )?;
         labels(&resource.labels).map_err(in_resource)?;
         content_type(&resource.content_type).map_err(in_resource)?;
         let content = Content {
@@ -151,7 +180,9 @@ impl ContentRules {
             }
             return Ok(Some(self.now + ttl));
         }
-        let Some(at) = expire_time else { return Ok(None) };
+        let Some(at) = expire_time else {
+            return Ok(None);
+        };
         let field = "resource.expire_time";
         let at = SystemTime::try_from(at)
             .map_err(|_| Invalid::new(field, "is no valid point in time"))?;
@@ -160,7 +191,10 @@ impl ContentRules {
         }
         if at > self.now + MAX_TTL {
             let days = MAX_TTL.as_secs() / 86_400;
-            return Err(Invalid::new(field, format!("must be at most {days} days ahead")));
+            return Err(Invalid::new(
+                field,
+                format!("must be at most {days} days ahead"),
+            ));
         }
         Ok(Some(at))
     }
@@ -186,31 +220,56 @@ fn label_key(field: &str, key: &str) -> Result<(), Invalid> {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, key),
     };
-    at_most(field, "bytes in a label's name", name.len(), MAX_LABEL_NAME_BYTES)?;
+    at_most(
+        field,
+        "bytes in a label's name",
+        name.len(),
+        MAX_LABEL_NAME_BYTES,
+    )?;
     let ends_well = |text: &str| {
         let ends = [text.bytes().next(), text.bytes().next_back()];
-        ends.iter().all(|b| b.is_some_and(|b| b.is_ascii_alphanumeric()))
+        ends.iter()
+            .all(|b| b.is_some_and(|b| b.is_ascii_alphanumeric()))
     };
     let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     if !ends_well(name) || !name.bytes().all(inner) {
         let rule = "must be `name` or `prefix/name`, the name of A-Z, a-z, 0-9, '-', '_' and '.', with alphanumeric ends";
-        return Err(Invalid::new(field, format!("label key {}: {rule}", shown(key))));
+        return Err(Invalid::new(
+            field,
+            format!("label key {}: {rule}", shown(key)),
+        ));
     }
     if let Some(prefix) = prefix {
-        at_most(field, "bytes in a label's prefix", prefix.len(), MAX_LABEL_PREFIX_BYTES)?;
+        at_most(
+            field,
+            "bytes in a label's prefix",
+            prefix.len(),
+            MAX_LABEL_PREFIX_BYTES,
+        )?;
         let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
         if !ends_well(prefix) || !prefix.bytes().all(inner) {
             let rule = "the prefix must be a DNS name of a-z, 0-9, '-' and '.'";
-            return Err(Invalid::new(field, format!("label key {}: {rule}", shown(key))));
+            return Err(Invalid::new(
+                field,
+                format!("label key {}: {rule}", shown(key)),
+            ));
         }
     }
     Ok(())
 }
 
 fn label_value(field: &str, value: &str) -> Result<(), Invalid> {
-    at_most(field, "bytes in a label's value", value.len(), MAX_LABEL_VALUE_BYTES)?;
+    at_most(
+        field,
+        "bytes in a label's value",
+        value.len(),
+        MAX_LABEL_VALUE_BYTES,
+    )?;
     if value.chars().any(char::is_control) {
-        return Err(Invalid::new(field, "a label's value must have no control characters"));
+        return Err(Invalid::new(
+            field,
+            "a label's value must have no control characters",
+        ));
     }
     Ok(())
 }
@@ -234,7 +293,9 @@ pub(crate) fn selector(
     selector: Option<v1::Selector>,
     known: &SelectableFields,
 ) -> Result<Selector, Invalid> {
-    let Some(selector) = selector else { return Err(Invalid::new("selector", "is required")) };
+    let Some(selector) = selector else {
+        return Err(Invalid::new("selector", "is required"));
+    };
     selector_parts(selector, known).map_err(|invalid| invalid.within("selector"))
 }
 
@@ -244,44 +305,78 @@ fn selector_parts(selector: v1::Selector, known: &SelectableFields) -> Result<Se
     if !selector.name.is_empty() {
         crate::store::ObjectName::new("", &selector.name)?;
         if !selector.name_prefix.is_empty() {
-            return Err(Invalid::new("name_prefix", "must be empty where name is set"));
+            return Err(Invalid::new(
+                "name_prefix",
+                "must be empty where name is set",
+            ));
         }
     }
     if !selector.name_prefix.is_empty() {
-        at_most("name_prefix", "bytes", selector.name_prefix.len(), MAX_NAME_BYTES)?;
+        at_most(
+            "name_prefix",
+            "bytes",
+            selector.name_prefix.len(),
+            MAX_NAME_BYTES,
+        )?;
         // The beginning of a name: what is added makes a whole one of it.
         crate::store::ObjectName::new("", &selector.name_prefix)
             .or_else(|_| crate::store::ObjectName::new("", &format!("{}0", selector.name_prefix)))
             .map_err(|error| match Invalid::from(error) {
-                invalid => Invalid { field: "name_prefix".into(), ..invalid },
+                invalid => Invalid {
+                    field: "name_prefix".into(),
+                    ..invalid
+                },
             })?;
     }
     let requirements = selector.labels.len() + selector.fields.len();
-    at_most("labels", "label and field requirements", requirements, MAX_SELECTOR_REQUIREMENTS)?;
-    let labels = selector.labels.into_iter().enumerate().map(|(i, requirement)| {
-        label_requirement(requirement).map_err(|invalid| invalid.within(&format!("labels[{i}]")))
-    });
+    at_most(
+        "labels",
+        "label and field requirements",
+        requirements,
+        MAX_SELECTOR_REQUIREMENTS,
+    )?;
+    let labels = selector
+        .labels
+        .into_iter()
+        .enumerate()
+        .map(|(i, requirement)| {
+            label_requirement(requirement)
+                .map_err(|invalid| invalid.within(&format!("labels[{i}]")))
+        });
     let labels = labels.collect::<Result<Vec<_>, _>>()?;
     let declared = known.of(&collection);
-    let fields = selector.fields.into_iter().enumerate().map(|(i, requirement)| {
-        let field = match requirement.path.as_str() {
-            "metadata.name" => Field::Name,
-            "metadata.namespace" => Field::Namespace,
-            path => match declared.iter().position(|known| known.as_str() == path) {
-                Some(place) => Field::Declared(place, path.to_owned()),
-                None => {
-                    let problem = format!(
-                        "{} is no field that {collection} can be selected by; those are {}",
-                        shown(path),
-                        selectable(&declared),
-                    );
-                    return Err(Invalid::new(format!("fields[{i}].path"), problem));
-                }
-            },
-        };
-        at_most(&format!("fields[{i}].value"), "bytes", requirement.value.len(), MAX_NAME_BYTES)?;
-        Ok(FieldRequirement { field, not_equal: requirement.not_equal, value: requirement.value })
-    });
+    let fields = selector
+        .fields
+        .into_iter()
+        .enumerate()
+        .map(|(i, requirement)| {
+            let field = match requirement.path.as_str() {
+                "metadata.name" => Field::Name,
+                "metadata.namespace" => Field::Namespace,
+                path => match declared.iter().position(|known| known.as_str() == path) {
+                    Some(place) => Field::Declared(place, path.to_owned()),
+                    None => {
+                        let problem = format!(
+                            "{} is no field that {collection} can be selected by; those are {}",
+                            shown(path),
+                            selectable(&declared),
+                        );
+                        return Err(Invalid::new(format!("fields[{i}].path"), problem));
+                    }
+                },
+            };
+            at_most(
+                &format!("fields[{i}].value"),
+                "bytes",
+                requirement.value.len(),
+                MAX_NAME_BYTES,
+            )?;
+            Ok(FieldRequirement {
+                field,
+                not_equal: requirement.not_equal,
+                value: requirement.value,
+            })
+        });
     let fields = fields.collect::<Result<Vec<_>, _>>()?;
     let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     Ok(Selector::new(
@@ -312,9 +407,17 @@ fn label_requirement(requirement: v1::LabelRequirement) -> Result<LabelRequireme
         .map_err(|_| unknown_enum("operator", requirement.operator))?;
     use v1::LabelOperator::{Exists, In, NotExists, NotIn, Unspecified};
     match (operator, values.is_empty()) {
-        (In | NotIn, true) => return Err(Invalid::new("values", "must not be empty for IN and NOT_IN")),
+        (In | NotIn, true) => {
+            return Err(Invalid::new(
+                "values",
+                "must not be empty for IN and NOT_IN",
+            ));
+        }
         (Exists | NotExists, false) => {
-            return Err(Invalid::new("values", "must be empty for EXISTS and NOT_EXISTS"));
+            return Err(Invalid::new(
+                "values",
+                "must be empty for EXISTS and NOT_EXISTS",
+            ));
         }
         _ => {}
     }
@@ -325,11 +428,17 @@ fn label_requirement(requirement: v1::LabelRequirement) -> Result<LabelRequireme
         Exists => LabelCondition::Exists,
         NotExists => LabelCondition::NotExists,
     };
-    Ok(LabelRequirement { key: requirement.key, condition })
+    Ok(LabelRequirement {
+        key: requirement.key,
+        condition,
+    })
 }
 
-fn unknown_enum(field: &str, number: i32) -> Invalid {
-    Invalid::new(field, format!("{number} is no value that this server knows"))
+pub(crate) fn unknown_enum(field: &str, number: i32) -> Invalid {
+    Invalid::new(
+        field,
+        format!("{number} is no value that this server knows"),
+    )
 }
 
 /// A view; unset is full.
@@ -387,7 +496,9 @@ mod tests {
             assert!(label_key("l", key).is_ok(), "{key}");
         }
         let long = "a".repeat(64);
-        for key in ["", "/a", "a/", "-a", "a-", "a b", "a/b/c", "A/b", "é", &long] {
+        for key in [
+            "", "/a", "a/", "-a", "a-", "a b", "a/b/c", "A/b", "é", &long,
+        ] {
             assert!(label_key("l", key).is_err(), "{key}");
         }
         for value in ["", "x", "日本語", "Ünï çødé"] {
@@ -413,7 +524,10 @@ mod tests {
         let known = SelectableFields::default();
         let error = selector(Some(selector_of(vec![requirement])), &known).unwrap_err();
         assert_eq!(error.field, "selector.labels[0].values");
-        let error = key(Some(v1::Key { collection: "Pods".into(), ..v1::Key::default() }));
+        let error = key(Some(v1::Key {
+            collection: "Pods".into(),
+            ..v1::Key::default()
+        }));
         assert_eq!(error.unwrap_err().field, "key.collection");
     }
 }

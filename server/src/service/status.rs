@@ -28,7 +28,14 @@ pub(crate) struct Failure {
 impl Failure {
     pub(crate) fn new(code: Code, reason: ErrorReason, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { code, message, reason, metadata: HashMap::new(), retry: None, violation: None }
+        Self {
+            code,
+            message,
+            reason,
+            metadata: HashMap::new(),
+            retry: None,
+            violation: None,
+        }
     }
 
     pub(crate) fn with(mut self, key: &str, value: impl ToString) -> Self {
@@ -104,10 +111,14 @@ pub(crate) fn token(error: &TokenError, field: &str, store_id: impl ToString) ->
 
 /// An object that is not there.
 pub(crate) fn not_found(key: &Key, revision: Revision) -> Status {
-    Failure::new(Code::NotFound, ErrorReason::ObjectNotFound, format!("{key} does not exist"))
-        .with_key(key)
-        .with("revision", revision)
-        .into()
+    Failure::new(
+        Code::NotFound,
+        ErrorReason::ObjectNotFound,
+        format!("{key} does not exist"),
+    )
+    .with_key(key)
+    .with("revision", revision)
+    .into()
 }
 
 /// What this server does not have.
@@ -117,7 +128,9 @@ pub(crate) fn unsupported(message: &str) -> Status {
 
 /// The server is starting or ending.
 pub(crate) fn not_ready(message: &str) -> Status {
-    Failure::new(Code::Unavailable, ErrorReason::NotReady, message).retry_after(RETRY_SOON).into()
+    Failure::new(Code::Unavailable, ErrorReason::NotReady, message)
+        .retry_after(RETRY_SOON)
+        .into()
 }
 
 /// A failure below the RPCs.
@@ -138,11 +151,13 @@ pub(crate) fn hub(error: HubError) -> Status {
 pub(crate) fn store(error: StoreError) -> Status {
     let message = error.to_string();
     match error {
-        StoreError::Compacted { compacted, revision, .. } => {
-            Failure::new(Code::OutOfRange, ErrorReason::RevisionCompacted, message)
-                .with("compact_revision", compacted)
-                .with("revision", revision)
-        }
+        StoreError::Compacted {
+            compacted,
+            revision,
+            ..
+        } => Failure::new(Code::OutOfRange, ErrorReason::RevisionCompacted, message)
+            .with("compact_revision", compacted)
+            .with("revision", revision),
         StoreError::Forgotten { forgotten, .. } => {
             Failure::new(Code::OutOfRange, ErrorReason::RevisionCompacted, message)
                 .with("compact_revision", forgotten)
@@ -155,10 +170,12 @@ pub(crate) fn store(error: StoreError) -> Status {
         StoreError::Damaged(_) | StoreError::Unusable(_) => {
             Failure::new(Code::DataLoss, ErrorReason::StoreDamaged, message)
         }
-        StoreError::Io { .. } => Failure::new(Code::Unavailable, ErrorReason::NotReady, message)
-            .retry_after(RETRY_SOON),
-        StoreError::Closed => Failure::new(Code::Unavailable, ErrorReason::NotReady, message)
-            .retry_after(RETRY_SOON),
+        StoreError::Io { .. } => {
+            Failure::new(Code::Unavailable, ErrorReason::NotReady, message).retry_after(RETRY_SOON)
+        }
+        StoreError::Closed => {
+            Failure::new(Code::Unavailable, ErrorReason::NotReady, message).retry_after(RETRY_SOON)
+        }
     }
     .into()
 }
@@ -170,7 +187,10 @@ pub(crate) fn commit(error: CommitError, keys: &[Key], newest: Revision) -> Stat
         _ => format!("operation {operation}: {} {text}", name_of(keys, operation)),
     };
     let failure = match &error {
-        CommitError::Exists { operation, revision } => {
+        CommitError::Exists {
+            operation,
+            revision,
+        } => {
             let text = message("exists", *operation);
             let failure = Failure::new(Code::AlreadyExists, ErrorReason::ObjectExists, text);
             about(failure, keys, *operation).with("revision", revision)
@@ -200,24 +220,34 @@ pub(crate) fn commit(error: CommitError, keys: &[Key], newest: Revision) -> Stat
             format!("request_id: {error}"),
         )
         .violating("request_id", &error.to_string()),
-        CommitError::StorageFull(_) => {
-            Failure::new(Code::ResourceExhausted, ErrorReason::StorageFull, error.to_string())
-        }
-        CommitError::Uncertain(_) => {
-            Failure::new(Code::Unavailable, ErrorReason::WriteUncertain, error.to_string())
-                .retry_after(RETRY_SOON)
-        }
+        CommitError::StorageFull(_) => Failure::new(
+            Code::ResourceExhausted,
+            ErrorReason::StorageFull,
+            error.to_string(),
+        ),
+        CommitError::Uncertain(_) => Failure::new(
+            Code::Unavailable,
+            ErrorReason::WriteUncertain,
+            error.to_string(),
+        )
+        .retry_after(RETRY_SOON),
         CommitError::Store(inner) => return store(inner.clone()),
     };
     failure.into()
 }
 
 fn name_of(keys: &[Key], operation: usize) -> String {
-    keys.get(operation).map(ToString::to_string).unwrap_or_default()
+    keys.get(operation)
+        .map(ToString::to_string)
+        .unwrap_or_default()
 }
 
 fn about(failure: Failure, keys: &[Key], operation: usize) -> Failure {
-    let failure = if keys.len() > 1 { failure.with("operation", operation) } else { failure };
+    let failure = if keys.len() > 1 {
+        failure.with("operation", operation)
+    } else {
+        failure
+    };
     match keys.get(operation) {
         Some(key) => failure.with_key(key),
         None => failure,

@@ -59,7 +59,9 @@ fn open(token: &str) -> Result<Vec<u8>, TokenError> {
     if token.len() > MAX_TOKEN_BYTES {
         return Err(TokenError::Damaged);
     }
-    let mut bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| TokenError::Damaged)?;
+    let mut bytes = URL_SAFE_NO_PAD
+        .decode(token)
+        .map_err(|_| TokenError::Damaged)?;
     let (body, checksum) = bytes.split_last_chunk::<4>().ok_or(TokenError::Damaged)?;
     if (xxh3_64(body) as u32).to_be_bytes() != *checksum {
         return Err(TokenError::Damaged);
@@ -89,7 +91,11 @@ impl Fields<'_> {
     }
 
     fn expect_kind(&mut self, kind: u8) -> Result<(), TokenError> {
-        if self.take::<1>()? == [kind] { Ok(()) } else { Err(TokenError::Damaged) }
+        if self.take::<1>()? == [kind] {
+            Ok(())
+        } else {
+            Err(TokenError::Damaged)
+        }
     }
 
     /// The store first: to a client that meets another store all else is secondary.
@@ -128,7 +134,10 @@ pub(crate) fn read_resume_token(
     let mut fields = Fields(&body);
     fields.expect_kind(RESUME)?;
     let made_by = StoreId(u128::from_be_bytes(fields.take()?));
-    let position = Position { revision: fields.revision()?, settles_at: fields.revision()? };
+    let position = Position {
+        revision: fields.revision()?,
+        settles_at: fields.revision()?,
+    };
     let made_for = fields.u64()?;
     if !fields.0.is_empty() {
         return Err(TokenError::Damaged);
@@ -172,11 +181,16 @@ pub(crate) fn read_page_token(
     let made_for = fields.u64()?;
     let [length] = fields.take::<1>()?;
     let text = std::str::from_utf8(fields.0).map_err(|_| TokenError::Damaged)?;
-    let (namespace, name) =
-        text.split_at_checked(usize::from(length)).ok_or(TokenError::Damaged)?;
+    let (namespace, name) = text
+        .split_at_checked(usize::from(length))
+        .ok_or(TokenError::Damaged)?;
     let after = ObjectName::new(namespace, name).map_err(|_| TokenError::Damaged)?;
     fields.expect((made_by, made_for), (store, request))?;
-    Ok(PageToken { revision, given, after })
+    Ok(PageToken {
+        revision,
+        given,
+        after,
+    })
 }
 
 #[cfg(test)]
@@ -186,7 +200,10 @@ mod tests {
     const STORE: StoreId = StoreId(7);
 
     fn position() -> Position {
-        Position { revision: Revision::new(41), settles_at: Revision::new(44) }
+        Position {
+            revision: Revision::new(41),
+            settles_at: Revision::new(44),
+        }
     }
 
     #[test]
@@ -205,9 +222,18 @@ mod tests {
     #[test]
     fn foreign_and_mistaken_tokens_are_told_apart() {
         let token = resume_token(STORE, position(), 5);
-        assert_eq!(read_resume_token(&token, StoreId(8), 5), Err(TokenError::OtherStore));
-        assert_eq!(read_resume_token(&token, StoreId(8), 6), Err(TokenError::OtherStore));
-        assert_eq!(read_resume_token(&token, STORE, 6), Err(TokenError::OtherRequest));
+        assert_eq!(
+            read_resume_token(&token, StoreId(8), 5),
+            Err(TokenError::OtherStore)
+        );
+        assert_eq!(
+            read_resume_token(&token, StoreId(8), 6),
+            Err(TokenError::OtherStore)
+        );
+        assert_eq!(
+            read_resume_token(&token, STORE, 6),
+            Err(TokenError::OtherRequest)
+        );
         assert_eq!(read_page_token(&token, STORE, 5), Err(TokenError::Damaged));
     }
 
@@ -218,8 +244,14 @@ mod tests {
             let mut bytes = token.clone().into_bytes();
             bytes[place] = if bytes[place] == b'A' { b'B' } else { b'A' };
             let damaged = String::from_utf8(bytes).unwrap();
-            assert_eq!(read_resume_token(&damaged, STORE, 5), Err(TokenError::Damaged));
-            assert_eq!(read_resume_token(&token[..place], STORE, 5), Err(TokenError::Damaged));
+            assert_eq!(
+                read_resume_token(&damaged, STORE, 5),
+                Err(TokenError::Damaged)
+            );
+            assert_eq!(
+                read_resume_token(&token[..place], STORE, 5),
+                Err(TokenError::Damaged)
+            );
         }
     }
 }
