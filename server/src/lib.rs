@@ -3,6 +3,7 @@
 //! [`Server::builder`] puts one together: store, listener, limits and shutdown signal are
 //! passed in. `listwatchd` is the same with flags in front.
 
+pub mod backup;
 pub mod clock;
 pub mod hub;
 pub mod limits;

@@ -131,3 +131,5 @@ pub const DEFAULT_HISTORY_RETENTION: Duration = Duration::from_secs(5 * 60);
 pub const EXPIRY_TICK: Duration = Duration::from_millis(250);
 /// How often expired snapshots are let go.
 pub const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
+/// A frame of an export: a page of objects, the last of which can be as large as allowed.
+pub const MAX_EXPORT_FRAME_BYTES: usize = CEILING_OBJECT_BYTES + 4 * 1024 * 1024;

@@ -111,7 +111,10 @@ impl Acceptor {
 /// Completes when the server is going away.
 async fn draining(phase: &mut watch::Receiver<Phase>) {
     // An error is the sender's end, which comes with the server's.
-    let _ = phase.wait_for(|phase| *phase != Phase::Serving).await.map(drop);
+    let _ = phase
+        .wait_for(|phase| *phase != Phase::Serving)
+        .await
+        .map(drop);
 }
 
 async fn serve<S>(io: Io, service: S, mut drain: watch::Receiver<Phase>)

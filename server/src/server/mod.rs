@@ -109,7 +109,7 @@ pub struct ServerBuilder {
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use listwatch_server::Server;
 ///
-/// let server = Server::builder().ephemeral().listen("127.0.0.1:0").start().await?;
+/// let server = Server::builder().listen("127.0.0.1:0").start().await?;
 /// println!("listening on {:?}", server.local_addr());
 /// server.drain();
 /// server.join().await?;
@@ -140,8 +140,8 @@ impl ServerBuilder {
     }
 
     /// Keeps everything in memory: gone when the server ends.
-    pub fn ephemeral(mut self) -> Self {
-        self.store = StoreChoice::Memory(StoreOptions::default());
+    pub fn ephemeral(mut self, options: StoreOptions) -> Self {
+        self.store = StoreChoice::Memory(options);
         self
     }
 

@@ -103,7 +103,7 @@ impl Service {
 }
 
 /// Walks the state at one revision, collection by collection. History is pinned meanwhile.
-struct Export {
+pub(crate) struct Export {
     store: Arc<dyn Store>,
     revision: Revision,
     _pin: Pin,
@@ -121,7 +121,10 @@ enum Stage {
 }
 
 impl Export {
-    fn new(store: Arc<dyn Store>, revision: Revision) -> Result<Self, crate::store::StoreError> {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        revision: Revision,
+    ) -> Result<Self, crate::store::StoreError> {
         let pin = store.pin(revision)?;
         let mut collections: Vec<_> = store
             .status()
@@ -142,7 +145,7 @@ impl Export {
         })
     }
 
-    fn into_stream(
+    pub(crate) fn into_stream(
         self,
         now: std::time::SystemTime,
     ) -> impl Stream<Item = Result<v1::ExportResponse, Status>> + Send {

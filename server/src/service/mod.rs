@@ -17,7 +17,7 @@ use listwatch::v1::{self, list_watch_service_server::ListWatchService};
 use tokio::sync::watch as signal;
 use tonic::{Request, Response, Status, Streaming};
 
-pub(crate) use self::edge::EdgeLayer;
+pub(crate) use self::{admin::Export, edge::EdgeLayer};
 use crate::{clock::Clock, hub::Hub, limits, selector::SelectableFields, store::Store};
 
 /// How the RPCs behave.
