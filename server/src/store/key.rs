@@ -145,6 +145,15 @@ impl ObjectName {
         })
     }
 
+    /// A bound for range searches: `name` is a prefix, a name with something appended,
+    /// or empty, so the rules of a whole name do not hold.
+    pub(crate) fn bound(namespace: &str, name: &str) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+
     /// The namespace; empty for objects outside any.
     pub fn namespace(&self) -> &str {
         &self.namespace
