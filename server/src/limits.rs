@@ -133,3 +133,49 @@ pub const EXPIRY_TICK: Duration = Duration::from_millis(250);
 pub const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// A frame of an export: a page of objects, the last of which can be as large as allowed.
 pub const MAX_EXPORT_FRAME_BYTES: usize = CEILING_OBJECT_BYTES + 4 * 1024 * 1024;
+
+/// How long a request id is remembered: longer than any client goes on retrying.
+pub const REQUEST_WINDOW: Duration = Duration::from_secs(600);
+/// The most request ids remembered: about 20 MB.
+pub const MAX_REQUESTS_REMEMBERED: usize = 100_000;
+/// Default for how long deletions are remembered: a client away for a night and a day
+/// gets the difference.
+pub const DEFAULT_TOMBSTONE_RETENTION: Duration = Duration::from_secs(24 * 3600);
+/// Default for the most deletions remembered: about 250 MB of memory.
+pub const DEFAULT_MAX_TOMBSTONES: usize = 1_000_000;
+/// Points of the time line from revision to time: above it every other one is dropped,
+/// so that history kept for ever costs no memory that grows.
+pub const MAX_TIMELINE_POINTS: usize = 100_000;
+/// Commits that wait for the writer: more only adds latency, callers wait instead.
+pub const COMMIT_QUEUE: usize = 1024;
+/// Batches of one group commit: the latency of the first is that of the whole group.
+pub const MAX_GROUP_BATCHES: usize = 1024;
+/// A group commit takes no further batch above this, for the same reason.
+pub const MAX_GROUP_BYTES: usize = 4 * 1024 * 1024;
+/// Group commits that a slow subscriber may fall behind before it reads the log instead.
+pub const FEED_GROUPS: usize = 256;
+/// Reads from disk at a time: the disk gains nothing from more, and each holds a thread.
+pub const MAX_DISK_READS: usize = 32;
+/// Names looked up under one hold of the index lock.
+pub const INDEX_SLICE_NAMES: usize = 512;
+/// Names looked at, but not taken, under one hold of the index lock.
+pub const INDEX_SCAN_NAMES: usize = 8192;
+/// Log records looked at by one call of `read_log`.
+pub const MAX_SCAN_RECORDS: usize = 50_000;
+/// Expired objects deleted at one revision: their events must fit one response.
+pub const EXPIRE_BATCH_OBJECTS: usize = 256;
+/// Their bytes, for the same reason; deletions show the last state.
+pub const EXPIRE_BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// Default size of a log segment: compaction copies one at a time, and needs room for it.
+pub const DEFAULT_SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
+/// Default for the room on the disk below which puts are refused: two segments, which is
+/// what a compaction needs while it copies.
+pub const DEFAULT_MIN_FREE_BYTES: u64 = 128 * 1024 * 1024;
+/// Default size of the ballast, given back to a full disk so that deletions and
+/// compaction can go on.
+pub const DEFAULT_BALLAST_BYTES: u64 = 16 * 1024 * 1024;
+/// Part of the quota that deletions may still use when puts are refused: 1/16.
+pub const DELETE_RESERVE_SHARE: u64 = 16;
+/// Keys that compaction looks at under one hold of the index lock: under a millisecond.
+pub const PRUNE_SLICE_KEYS: usize = 2048;

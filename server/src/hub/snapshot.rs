@@ -135,7 +135,7 @@ impl StateReader {
     fn from_state(&self, state: &State, after: Bound<ObjectName>, limit: PageLimit) -> StatePage {
         let range = self.selector.range(after);
         let start = match (&range.after, &range.namespace) {
-            (Bound::Unbounded, Some(ns)) => Bound::Included(ObjectName::before_all_of(ns)),
+            (Bound::Unbounded, Some(ns)) => Bound::Included(ObjectName::bound(ns, "")),
             _ => range.after,
         };
         let mut objects = Vec::new();

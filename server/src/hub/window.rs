@@ -183,7 +183,6 @@ impl Window {
 
     pub(crate) fn sizes(&self) -> WindowSizes {
         WindowSizes {
-            objects: self.state.len(),
             events: self.events,
             capacity: self.capacity,
             bytes: self.state_bytes + self.bytes,
@@ -194,7 +193,6 @@ impl Window {
 /// Sizes of a window, for status.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WindowSizes {
-    pub(crate) objects: usize,
     pub(crate) events: usize,
     pub(crate) capacity: usize,
     pub(crate) bytes: usize,

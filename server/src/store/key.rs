@@ -145,11 +145,12 @@ impl ObjectName {
         })
     }
 
-    /// Before every name of a namespace: where a range over it starts. No object has it.
-    pub(crate) fn before_all_of(namespace: &str) -> Self {
+    /// A bound for range searches: `name` is a prefix, a name with something appended,
+    /// or empty, so the rules of a whole name do not hold.
+    pub(crate) fn bound(namespace: &str, name: &str) -> Self {
         Self {
             namespace: namespace.into(),
-            name: "".into(),
+            name: name.into(),
         }
     }
 

@@ -1,19 +1,39 @@
 //! The versioned log and what reads it: one trait, so that the service and the hub do
 //! not know what lies beneath.
 
+mod compaction;
+mod core;
+mod deadlines;
 mod error;
+mod folder;
+mod index;
 mod key;
+mod log;
+mod log_store;
+mod memory_log;
 mod object;
+mod options;
+mod plan;
+mod reading;
+mod replay;
+mod timeline;
+mod writer;
+
+#[cfg(test)]
+mod conformance;
 
 use std::{ops::Bound, sync::Arc, time::SystemTime};
 
 use async_trait::async_trait;
 use tokio::sync::broadcast;
 
+pub use self::folder::SledStore;
 pub use self::{
     error::{CommitError, StoreError},
     key::{Collection, Key, KeyError, ObjectName, check_namespace},
+    memory_log::MemoryStore,
     object::{Change, Commit, Content, DeleteCause, Event, Object, Revision, Uid},
+    options::StoreOptions,
 };
 
 /// Identity of a store's history. Changes when the store is made anew or restored from a
@@ -88,6 +108,15 @@ pub enum Operation {
         /// The revision that the object must have; `None`: it must be absent.
         revision: Option<Revision>,
     },
+}
+
+impl Operation {
+    /// Which object it is about.
+    pub fn key(&self) -> &Key {
+        match self {
+            Self::Put { key, .. } | Self::Delete { key, .. } | Self::Check { key, .. } => key,
+        }
+    }
 }
 
 /// On what condition a put is applied.
