@@ -1,1 +1,5 @@
-//! Tests of the whole product.
+//! Tests of the whole product, through its public API. Named after the promises that they
+//! hold: see `tests/README.md`.
+
+mod harness;
+mod watch_promises;

@@ -107,15 +107,12 @@ impl Hub {
     ) -> Result<Phase, HubError> {
         let after = position.revision;
         self.wait_known(after).await?;
-        let collection = &held.collection;
-        let in_window = collection
-            .window
-            .as_ref()
-            .is_some_and(|w| w.read().covers(after));
         let known = self.store.progress();
         // A token cannot make a watch wait for a revision that never comes.
         let settles_at = position.settles_at.min(known.revision).max(after);
-        if in_window || after >= known.compacted {
+        if after >= known.compacted {
+            let window = held.collection.window.as_ref();
+            let in_window = window.is_some_and(|w| w.read().covers(after));
             self.resumes.count(if in_window {
                 ResumeStep::Window
             } else {
@@ -127,6 +124,8 @@ impl Hub {
                 Phase::Live
             });
         }
+        // Compacted is compacted: that the window may happen to reach back further must
+        // not make the same request succeed now and fail a moment later.
         if catch_up == CatchUp::Exact {
             let (compacted, revision) = (known.compacted, known.revision);
             return Err(StoreError::Compacted {
