@@ -2,4 +2,5 @@
 //! hold: see `tests/README.md`.
 
 mod harness;
+mod tidy;
 mod watch_promises;
