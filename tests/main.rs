@@ -2,5 +2,6 @@
 //! hold: see `tests/README.md`.
 
 mod harness;
+mod process;
 mod tidy;
 mod watch_promises;
