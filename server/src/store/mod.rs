@@ -5,7 +5,6 @@ mod compaction;
 mod core;
 mod deadlines;
 mod error;
-mod folder;
 mod index;
 mod key;
 mod log;
@@ -27,7 +26,6 @@ use std::{ops::Bound, sync::Arc, time::SystemTime};
 use async_trait::async_trait;
 use tokio::sync::broadcast;
 
-pub use self::folder::SledStore;
 pub use self::{
     error::{CommitError, StoreError},
     key::{Collection, Key, KeyError, ObjectName, check_namespace},
