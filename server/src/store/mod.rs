@@ -15,6 +15,7 @@ mod options;
 mod plan;
 mod reading;
 mod replay;
+mod sled_log;
 mod timeline;
 mod writer;
 
@@ -32,6 +33,7 @@ pub use self::{
     memory_log::MemoryStore,
     object::{Change, Commit, Content, DeleteCause, Event, Object, Revision, Uid},
     options::StoreOptions,
+    sled_log::{RepairReport, SledStore},
 };
 
 /// Identity of a store's history. Changes when the store is made anew or restored from a
