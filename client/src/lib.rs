@@ -1,1 +1,3 @@
 //! The Listwatch client.
+
+pub mod cli;
