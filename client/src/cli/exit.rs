@@ -88,6 +88,20 @@ impl Failure {
         Self::new(Exit::Failed, format!("{name}: {error}"))
     }
 
+    /// A document that is no object.
+    pub fn document(origin: impl fmt::Display, why: String) -> Self {
+        Self::new(Exit::Failed, format!("{origin}: {}", one_line(&why)))
+    }
+
+    /// The same as a part of work that goes on: 1 is its exit code, whatever the reason.
+    /// Except where there is no going on.
+    pub fn partly(self) -> Self {
+        match self.exit {
+            Exit::Ok | Exit::Unavailable => self,
+            _ => Self { exit: Exit::Failed, ..self },
+        }
+    }
+
     /// The same failure, said about something.
     pub fn about(self, what: impl fmt::Display) -> Self {
         Self {

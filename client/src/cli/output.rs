@@ -123,18 +123,35 @@ impl<'w> Objects<'w> {
         self.out.flush()
     }
 
-    /// Ends the output. Returns how many objects there were.
-    pub fn finish(self) -> io::Result<u64> {
-        if self.format == Format::Json && !self.single {
-            self.out.write_all(if self.count == 0 {
-                b"{\"items\":[]}\n"
-            } else {
-                b"\n]}\n"
-            })?;
+    /// Ends the output; `end` is of a list. Returns how many objects there were.
+    pub fn finish(self, end: Option<ListEnd>) -> io::Result<u64> {
+        match (self.format, end) {
+            (Format::Json, end) if !self.single => {
+                self.out.write_all(if self.count == 0 { b"{\"items\":[]" } else { b"\n]" })?;
+                if let Some(end) = end {
+                    let token = serde_json::to_string(&end.resume_token)?;
+                    write!(self.out, ",\"revision\":{},\"resumeToken\":{token}", end.revision)?;
+                }
+                self.out.write_all(b"}\n")?;
+            }
+            // A comment, so that the stream stays one of objects.
+            (Format::Yaml, Some(end)) => {
+                writeln!(self.out, "# revision: {}", end.revision)?;
+                writeln!(self.out, "# resumeToken: {}", end.resume_token)?;
+            }
+            _ => {}
         }
         self.out.flush()?;
         Ok(self.count)
     }
+}
+
+/// What a whole list is good for: a watch that starts right behind it.
+pub struct ListEnd {
+    /// The one revision that the list shows.
+    pub revision: i64,
+    /// Starts a watch of the same selector.
+    pub resume_token: String,
 }
 
 /// The columns of a table of objects, behind `before`.
@@ -218,7 +235,7 @@ mod tests {
         for page in pages {
             objects.write(page).unwrap();
         }
-        objects.finish().unwrap();
+        objects.finish(None).unwrap();
         String::from_utf8(out).unwrap()
     }
 

@@ -35,6 +35,13 @@ impl Progress {
         }
     }
 
+    /// Progress of work whose output would show by itself on a terminal.
+    pub fn unless_output_is_seen(what: &'static str) -> Self {
+        let mut progress = Self::new(what);
+        progress.enabled &= !io::stdout().is_terminal();
+        progress
+    }
+
     /// The number at which the work will be done.
     pub fn total(&mut self, total: u64) {
         self.total = Some(total);

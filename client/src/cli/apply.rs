@@ -1,0 +1,145 @@
+//! `listwatch apply`: makes the stored objects what files say.
+
+use std::io::Write;
+
+use clap::Args;
+use listwatch::v1::{CreateRequest, GetRequest, Resource, UpdateRequest, View};
+use tonic::{Code, Status};
+
+use super::{
+    args::FileArgs,
+    documents, exact_json,
+    exit::Failure,
+    form,
+    manifest::{self, Desired},
+    output::Format,
+    progress::Progress,
+    session::Session,
+    tally::Tally,
+    write::{print, stdin},
+};
+
+/// How often a write is tried again because someone else wrote at the same time.
+const MAX_ATTEMPTS: usize = 10;
+
+/// Flags of `apply`.
+#[derive(Args, Debug)]
+pub struct ApplyArgs {
+    #[command(flatten)]
+    files: FileArgs,
+    /// The namespace of manifests that name none
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// What to print of each object: its name and what happened, or what the server made
+    /// of it (uid, revision)
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+/// Applies every document in order. A bad one is named and the others are applied.
+pub async fn run(args: ApplyArgs, session: &Session, out: &mut dyn Write) -> Result<(), Failure> {
+    if args.files.files.is_empty() {
+        return Err(Failure::usage("name what to apply: -f FILE, -f FOLDER or -f -"));
+    }
+    let mut tally = Tally::default();
+    let mut progress = Progress::unless_output_is_seen("objects applied");
+    for (origin, document) in documents::read(&args.files.files, args.files.recursive, stdin) {
+        let items = match document {
+            Ok(document) => manifest::objects(origin, document, args.namespace.as_deref()),
+            Err(why) => vec![(origin, Err(why))],
+        };
+        for (origin, object) in items {
+            let object = match object {
+                Ok(object) => object,
+                Err(why) => {
+                    progress.clear();
+                    tally.failed(Failure::document(origin, why).partly())?;
+                    continue;
+                }
+            };
+            match apply(session, &object).await {
+                Ok((stored, outcome)) => {
+                    tally.done();
+                    progress.add(1);
+                    print(&stored, outcome, args.output, out).map_err(Failure::output)?;
+                }
+                Err(status) => {
+                    progress.clear();
+                    let failure = Failure::call_about(&status, object.resource.key.as_ref());
+                    tally.failed(failure.about(origin).partly())?;
+                }
+            }
+        }
+    }
+    tally.finish()
+}
+
+/// Stores the object unless it is stored so already. Never overwrites what another
+/// writer put there between the read and the write.
+async fn apply(session: &Session, object: &Desired) -> Result<(Resource, &'static str), Status> {
+    let mut object = object.clone();
+    let mut last = None;
+    for _ in 0..MAX_ATTEMPTS {
+        let stored = match object.is_generated {
+            // A made-up name is a new object, always.
+            true => None,
+            false => find(session, &object.resource).await?,
+        };
+        let outcome = match stored {
+            None => {
+                let resource = Some(object.resource.clone());
+                let request = CreateRequest { resource, ..CreateRequest::default() };
+                session.create(request).await.map(|stored| (stored, "created"))
+            }
+            Some(stored) if is_same(&stored, &object.resource) => return Ok((stored, "unchanged")),
+            Some(stored) => {
+                let request = UpdateRequest {
+                    resource: Some(object.resource.clone()),
+                    if_revision: Some(stored.revision),
+                    ..UpdateRequest::default()
+                };
+                session.update(request).await.map(|stored| (stored, "configured"))
+            }
+        };
+        match outcome {
+            Ok(done) => return Ok(done),
+            Err(status)
+                if matches!(
+                    status.code(),
+                    Code::AlreadyExists | Code::Aborted | Code::NotFound
+                ) =>
+            {
+                last = Some(status);
+            }
+            Err(status) => return Err(status),
+        }
+        if object.is_generated {
+            object = object.renamed();
+        }
+    }
+    Err(last.unwrap_or_else(|| Status::aborted("others write this object all the time")))
+}
+
+async fn find(session: &Session, wanted: &Resource) -> Result<Option<Resource>, Status> {
+    let request = GetRequest {
+        key: wanted.key.clone(),
+        consistency: None,
+        view: View::Full as i32,
+    };
+    match session.get(request).await {
+        Ok(found) => Ok(found.resource),
+        Err(status) if status.code() == Code::NotFound => Ok(None),
+        Err(status) => Err(status),
+    }
+}
+
+fn is_same(stored: &Resource, wanted: &Resource) -> bool {
+    let same_value = match form::is_json(&wanted.content_type) {
+        true => exact_json::is_same(&stored.value, &wanted.value),
+        false => stored.value == wanted.value,
+    };
+    same_value
+        && stored.labels == wanted.labels
+        && stored.content_type == wanted.content_type
+        && stored.expire_time == wanted.expire_time
+}

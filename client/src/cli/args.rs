@@ -1,0 +1,135 @@
+//! Flags that several commands share.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use listwatch::v1::{
+    Consistency, FieldRequirement, LabelRequirement, Selector, View, consistency,
+};
+
+use super::{output::Format, selector};
+
+/// What `-l` parses to.
+#[derive(Clone, Debug, Default)]
+pub struct Labels(pub Vec<LabelRequirement>);
+
+/// What `--field-selector` parses to.
+#[derive(Clone, Debug, Default)]
+pub struct Fields(pub Vec<FieldRequirement>);
+
+/// Which objects of a collection.
+#[derive(Args, Debug)]
+pub struct SelectorArgs {
+    /// Only this namespace; without it objects of all namespaces and of none
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// All namespaces, which is the default
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+    /// Only objects with such labels: a=b,c!=d,e in (x,y),f notin (z),g,!h
+    #[arg(short = 'l', long = "selector", value_name = "SELECTOR", value_parser = labels)]
+    labels: Option<Labels>,
+    /// Only objects with such fields: spec.nodeName=a,status.phase!=Running
+    #[arg(long, value_name = "SELECTOR", value_parser = fields)]
+    field_selector: Option<Fields>,
+    /// Only objects whose name starts so
+    #[arg(long, value_name = "PREFIX")]
+    name_prefix: Option<String>,
+}
+
+impl SelectorArgs {
+    /// The selector of the API; `name` is empty for all.
+    pub fn selector(&self, collection: &str, name: &str) -> Selector {
+        Selector {
+            collection: collection.into(),
+            namespace: self.namespace.clone().unwrap_or_default(),
+            name: name.into(),
+            name_prefix: self.name_prefix.clone().unwrap_or_default(),
+            labels: self.labels.clone().unwrap_or_default().0,
+            fields: self.field_selector.clone().unwrap_or_default().0,
+        }
+    }
+
+    /// What `-n` says.
+    pub fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+}
+
+fn labels(text: &str) -> Result<Labels, String> {
+    selector::parse_labels(text).map(Labels)
+}
+
+fn fields(text: &str) -> Result<Fields, String> {
+    selector::parse_fields(text).map(Fields)
+}
+
+/// How objects are shown.
+#[derive(Args, Debug)]
+pub struct OutputArgs {
+    /// How to write the objects
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+    /// Labels as another column of the table
+    #[arg(long)]
+    pub show_labels: bool,
+    /// How much of each object to ask for; without it, what the output format shows
+    #[arg(long, value_enum)]
+    view: Option<ViewArg>,
+}
+
+impl OutputArgs {
+    /// What to ask the server for.
+    pub fn view(&self) -> View {
+        match self.view {
+            None => self.output.view(),
+            Some(ViewArg::Full) => View::Full,
+            Some(ViewArg::Metadata) => View::Metadata,
+            Some(ViewArg::Key) => View::Key,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ViewArg {
+    /// Everything
+    Full,
+    /// Everything but the value
+    Metadata,
+    /// Only key, uid and revision
+    Key,
+}
+
+/// Of which moment to read.
+#[derive(Args, Debug)]
+pub struct ReadArgs {
+    /// The state at exactly this revision
+    #[arg(long, value_name = "REVISION", conflicts_with = "min_revision")]
+    at_revision: Option<i64>,
+    /// The state at this revision or a later one; waits for it
+    #[arg(long, value_name = "REVISION")]
+    min_revision: Option<i64>,
+}
+
+impl ReadArgs {
+    /// The consistency of the API; unset means the newest state.
+    pub fn consistency(&self) -> Option<Consistency> {
+        let kind = match (self.at_revision, self.min_revision) {
+            (Some(revision), _) => consistency::Kind::ExactRevision(revision),
+            (_, Some(revision)) => consistency::Kind::MinRevision(revision),
+            _ => return None,
+        };
+        Some(Consistency { kind: Some(kind) })
+    }
+}
+
+/// Documents to read.
+#[derive(Args, Debug)]
+pub struct FileArgs {
+    /// A YAML or JSON file, a folder of such, or - for standard input; may be repeated
+    #[arg(short, long = "filename", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Also the folders below
+    #[arg(short = 'R', long, requires = "files")]
+    pub recursive: bool,
+}

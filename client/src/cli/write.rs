@@ -1,0 +1,239 @@
+//! `listwatch create` and `listwatch put`: one object from flags, or those of files.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, BufReader, Read as _, Write},
+    path::PathBuf,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use clap::Args;
+use listwatch::v1::{CreateRequest, Resource, UpdateRequest};
+use tonic::Status;
+
+use super::{
+    args::FileArgs,
+    documents,
+    exit::Failure,
+    form::Form,
+    manifest,
+    output::{Format, key_name, write_yaml},
+    session::Session,
+    span,
+    tally::Tally,
+    target,
+};
+
+/// Flags of `create`.
+#[derive(Args, Debug)]
+pub struct CreateArgs {
+    #[command(flatten)]
+    write: WriteArgs,
+}
+
+/// Flags of `put`.
+#[derive(Args, Debug)]
+pub struct PutArgs {
+    #[command(flatten)]
+    write: WriteArgs,
+    /// Only if the object has this revision; without it, whatever is there is replaced
+    #[arg(long, value_name = "REVISION", conflicts_with = "files")]
+    if_revision: Option<i64>,
+}
+
+#[derive(Args, Debug)]
+struct WriteArgs {
+    /// COLLECTION NAME, where the name may be NAMESPACE/NAME; or COLLECTION/NAMESPACE/NAME
+    #[arg(value_name = "COLLECTION NAME", num_args = 1..=2, required_unless_present = "files",
+          conflicts_with = "files")]
+    object: Vec<String>,
+    #[command(flatten)]
+    files: FileArgs,
+    /// The namespace of the object, and of manifests that name none
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// The value as text
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["value_file", "files"])]
+    value: Option<String>,
+    /// The value as the bytes of a file; - for standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "files")]
+    value_file: Option<PathBuf>,
+    /// Media type of the value, such as application/json
+    #[arg(long, value_name = "TYPE", conflicts_with = "files")]
+    content_type: Option<String>,
+    /// A label; may be repeated
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label, conflicts_with = "files")]
+    labels: Vec<(String, String)>,
+    /// Deletes the object by itself after so long: 30s, 10m, 7d
+    #[arg(long, value_name = "DURATION", value_parser = span::parse)]
+    ttl: Option<Duration>,
+    /// What to print of each object written: its name and what happened, or what the
+    /// server made of it (uid, revision)
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
+        _ => Err("write KEY=VALUE".into()),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Mode {
+    Create,
+    Put { if_revision: Option<i64> },
+}
+
+/// Writes objects that must not exist yet.
+pub async fn create(
+    args: CreateArgs,
+    session: &Session,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    write(args.write, Mode::Create, session, out).await
+}
+
+/// Writes objects whatever is there, or only over a given revision.
+pub async fn put(args: PutArgs, session: &Session, out: &mut dyn Write) -> Result<(), Failure> {
+    write(args.write, Mode::Put { if_revision: args.if_revision }, session, out).await
+}
+
+async fn write(
+    args: WriteArgs,
+    mode: Mode,
+    session: &Session,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let ttl = match args.ttl {
+        Some(ttl) => Some(ttl.try_into().map_err(|_| Failure::usage("--ttl is too long"))?),
+        None => None,
+    };
+    let mut tally = Tally::default();
+    if args.files.files.is_empty() {
+        let resource = from_flags(&args)?;
+        let result = store(session, mode, resource.clone(), ttl).await;
+        report(result, resource, args.output, &mut tally, out)?;
+        return tally.finish();
+    }
+    let documents = documents::read(&args.files.files, args.files.recursive, stdin);
+    for (origin, document) in documents {
+        let items = match document {
+            Ok(document) => manifest::objects(origin, document, args.namespace.as_deref()),
+            Err(why) => vec![(origin, Err(why))],
+        };
+        for (origin, object) in items {
+            match object {
+                Ok(object) => {
+                    let result = store(session, mode, object.resource.clone(), ttl).await;
+                    report(result, object.resource, args.output, &mut tally, out)?;
+                }
+                Err(why) => tally.failed(Failure::document(origin, why))?,
+            }
+        }
+    }
+    tally.finish()
+}
+
+/// Standard input for `-f -`.
+pub fn stdin() -> Box<dyn io::BufRead> {
+    Box::new(BufReader::new(io::stdin()))
+}
+
+fn from_flags(args: &WriteArgs) -> Result<Resource, Failure> {
+    let keys = target::keys(&args.object, args.namespace.as_deref())?;
+    let [key] = <[_; 1]>::try_from(keys)
+        .map_err(|_| Failure::usage("one object a call: use -f for several"))?;
+    let value = match (&args.value, &args.value_file) {
+        (Some(text), _) => text.clone().into_bytes(),
+        (None, Some(path)) if path.as_os_str() == "-" => {
+            let mut value = Vec::new();
+            io::stdin()
+                .read_to_end(&mut value)
+                .map_err(|error| Failure::file("standard input", error))?;
+            value
+        }
+        (None, Some(path)) => {
+            fs::read(path).map_err(|error| Failure::file(path.display(), error))?
+        }
+        (None, None) => {
+            return Err(Failure::usage("no value: give --value, --value-file or -f"));
+        }
+    };
+    Ok(Resource {
+        key: Some(key),
+        labels: args.labels.iter().cloned().collect::<BTreeMap<_, _>>(),
+        value: Bytes::from(value),
+        content_type: args.content_type.clone().unwrap_or_default(),
+        ..Resource::default()
+    })
+}
+
+async fn store(
+    session: &Session,
+    mode: Mode,
+    resource: Resource,
+    ttl: Option<prost_types::Duration>,
+) -> Result<(Resource, &'static str), Status> {
+    let resource = Some(resource);
+    match mode {
+        Mode::Create => {
+            let request = CreateRequest { resource, ttl, ..CreateRequest::default() };
+            Ok((session.create(request).await?, "created"))
+        }
+        Mode::Put { if_revision } => {
+            let request = UpdateRequest {
+                resource,
+                if_revision,
+                allow_missing: if_revision.is_none(),
+                ttl,
+                ..UpdateRequest::default()
+            };
+            let written = session.update(request).await?;
+            let is_new = written.create_revision == written.revision;
+            Ok((written, if is_new { "created" } else { "replaced" }))
+        }
+    }
+}
+
+fn report(
+    result: Result<(Resource, &'static str), Status>,
+    wanted: Resource,
+    format: Format,
+    tally: &mut Tally,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    match result {
+        Ok((written, what)) => {
+            tally.done();
+            print(&written, what, format, out).map_err(Failure::output)
+        }
+        Err(status) => tally.failed(Failure::call_about(&status, wanted.key.as_ref())),
+    }
+}
+
+/// Says what became of an object: one line, or the object as the server has it now.
+pub fn print(
+    written: &Resource,
+    what: &str,
+    format: Format,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let name = key_name(written.key.as_ref());
+    match format {
+        Format::Table => writeln!(out, "{name} {what}")?,
+        Format::Name => writeln!(out, "{name}")?,
+        Format::Json => {
+            serde_json::to_writer(&mut *out, &Form::new(written, false))?;
+            writeln!(out)?;
+        }
+        Format::Yaml => {
+            writeln!(out, "---")?;
+            write_yaml(out, &Form::new(written, false))?;
+        }
+    }
+    out.flush()
+}
