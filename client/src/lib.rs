@@ -1,3 +1,17 @@
 //! The Listwatch client.
 
+pub mod backoff;
 pub mod cli;
+pub mod client;
+pub mod connect;
+pub mod error;
+pub mod list;
+mod retry;
+pub mod select;
+
+pub use client::{Client, ResponseStream};
+pub use connect::ClientBuilder;
+pub use error::{ClientError, Failure};
+pub use list::{Listing, Pages};
+pub use listwatch::v1;
+pub use select::{Select, key};

@@ -4,12 +4,12 @@ use std::io::Write;
 
 use clap::Args;
 use listwatch::v1::{CreateRequest, GetRequest, Resource, UpdateRequest, View};
-use tonic::{Code, Status};
+use tonic::Code;
 
 use super::{
     args::FileArgs,
     documents, exact_json,
-    exit::Failure,
+    exit::CommandError,
     form,
     manifest::{self, Desired},
     output::Format,
@@ -18,13 +18,14 @@ use super::{
     tally::Tally,
     write::{print, stdin},
 };
+use crate::ClientError;
 
 /// How often a write is tried again because someone else wrote at the same time.
 const MAX_ATTEMPTS: usize = 10;
 
 /// Flags of `apply`.
 #[derive(Args, Debug)]
-pub struct ApplyArgs {
+pub(super) struct ApplyArgs {
     #[command(flatten)]
     files: FileArgs,
     /// The namespace of manifests that name none
@@ -37,9 +38,15 @@ pub struct ApplyArgs {
 }
 
 /// Applies every document in order. A bad one is named and the others are applied.
-pub async fn run(args: ApplyArgs, session: &Session, out: &mut dyn Write) -> Result<(), Failure> {
+pub(super) async fn run(
+    args: ApplyArgs,
+    session: &Session,
+    out: &mut dyn Write,
+) -> Result<(), CommandError> {
     if args.files.files.is_empty() {
-        return Err(Failure::usage("name what to apply: -f FILE, -f FOLDER or -f -"));
+        return Err(CommandError::usage(
+            "name what to apply: -f FILE, -f FOLDER or -f -",
+        ));
     }
     let mut tally = Tally::default();
     let mut progress = Progress::unless_output_is_seen("objects applied");
@@ -53,7 +60,7 @@ pub async fn run(args: ApplyArgs, session: &Session, out: &mut dyn Write) -> Res
                 Ok(object) => object,
                 Err(why) => {
                     progress.clear();
-                    tally.failed(Failure::document(origin, why).partly())?;
+                    tally.failed(CommandError::document(origin, why).partly())?;
                     continue;
                 }
             };
@@ -61,11 +68,11 @@ pub async fn run(args: ApplyArgs, session: &Session, out: &mut dyn Write) -> Res
                 Ok((stored, outcome)) => {
                     tally.done();
                     progress.add(1);
-                    print(&stored, outcome, args.output, out).map_err(Failure::output)?;
+                    print(&stored, outcome, args.output, out).map_err(CommandError::output)?;
                 }
-                Err(status) => {
+                Err(error) => {
                     progress.clear();
-                    let failure = Failure::call_about(&status, object.resource.key.as_ref());
+                    let failure = CommandError::call_about(&error, object.resource.key.as_ref());
                     tally.failed(failure.about(origin).partly())?;
                 }
             }
@@ -76,7 +83,10 @@ pub async fn run(args: ApplyArgs, session: &Session, out: &mut dyn Write) -> Res
 
 /// Stores the object unless it is stored so already. Never overwrites what another
 /// writer put there between the read and the write.
-async fn apply(session: &Session, object: &Desired) -> Result<(Resource, &'static str), Status> {
+async fn apply(
+    session: &Session,
+    object: &Desired,
+) -> Result<(Resource, &'static str), ClientError> {
     let mut object = object.clone();
     let mut last = None;
     for _ in 0..MAX_ATTEMPTS {
@@ -88,8 +98,14 @@ async fn apply(session: &Session, object: &Desired) -> Result<(Resource, &'stati
         let outcome = match stored {
             None => {
                 let resource = Some(object.resource.clone());
-                let request = CreateRequest { resource, ..CreateRequest::default() };
-                session.create(request).await.map(|stored| (stored, "created"))
+                let request = CreateRequest {
+                    resource,
+                    ..CreateRequest::default()
+                };
+                session
+                    .create(request)
+                    .await
+                    .map(|stored| (stored, "created"))
             }
             Some(stored) if is_same(&stored, &object.resource) => return Ok((stored, "unchanged")),
             Some(stored) => {
@@ -98,29 +114,34 @@ async fn apply(session: &Session, object: &Desired) -> Result<(Resource, &'stati
                     if_revision: Some(stored.revision),
                     ..UpdateRequest::default()
                 };
-                session.update(request).await.map(|stored| (stored, "configured"))
+                session
+                    .update(request)
+                    .await
+                    .map(|stored| (stored, "configured"))
             }
         };
         match outcome {
             Ok(done) => return Ok(done),
-            Err(status)
+            Err(error)
                 if matches!(
-                    status.code(),
+                    error.code(),
                     Code::AlreadyExists | Code::Aborted | Code::NotFound
                 ) =>
             {
-                last = Some(status);
+                last = Some(error);
             }
-            Err(status) => return Err(status),
+            Err(error) => return Err(error),
         }
         if object.is_generated {
             object = object.renamed();
         }
     }
-    Err(last.unwrap_or_else(|| Status::aborted("others write this object all the time")))
+    Err(last.unwrap_or(ClientError::Protocol(
+        "a write neither succeeded nor failed",
+    )))
 }
 
-async fn find(session: &Session, wanted: &Resource) -> Result<Option<Resource>, Status> {
+async fn find(session: &Session, wanted: &Resource) -> Result<Option<Resource>, ClientError> {
     let request = GetRequest {
         key: wanted.key.clone(),
         consistency: None,
@@ -128,8 +149,8 @@ async fn find(session: &Session, wanted: &Resource) -> Result<Option<Resource>, 
     };
     match session.get(request).await {
         Ok(found) => Ok(found.resource),
-        Err(status) if status.code() == Code::NotFound => Ok(None),
-        Err(status) => Err(status),
+        Err(error) if error.code() == Code::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -3,23 +3,21 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use listwatch::v1::{
-    Consistency, FieldRequirement, LabelRequirement, Selector, View, consistency,
-};
+use listwatch::v1::{Consistency, FieldRequirement, LabelRequirement, Selector, View, consistency};
 
 use super::{output::Format, selector};
 
 /// What `-l` parses to.
 #[derive(Clone, Debug, Default)]
-pub struct Labels(pub Vec<LabelRequirement>);
+pub(super) struct Labels(pub(super) Vec<LabelRequirement>);
 
 /// What `--field-selector` parses to.
 #[derive(Clone, Debug, Default)]
-pub struct Fields(pub Vec<FieldRequirement>);
+pub(super) struct Fields(pub(super) Vec<FieldRequirement>);
 
 /// Which objects of a collection.
 #[derive(Args, Debug)]
-pub struct SelectorArgs {
+pub(super) struct SelectorArgs {
     /// Only this namespace; without it objects of all namespaces and of none
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
@@ -39,7 +37,7 @@ pub struct SelectorArgs {
 
 impl SelectorArgs {
     /// The selector of the API; `name` is empty for all.
-    pub fn selector(&self, collection: &str, name: &str) -> Selector {
+    pub(super) fn selector(&self, collection: &str, name: &str) -> Selector {
         Selector {
             collection: collection.into(),
             namespace: self.namespace.clone().unwrap_or_default(),
@@ -51,7 +49,7 @@ impl SelectorArgs {
     }
 
     /// What `-n` says.
-    pub fn namespace(&self) -> Option<&str> {
+    pub(super) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
 }
@@ -66,13 +64,13 @@ fn fields(text: &str) -> Result<Fields, String> {
 
 /// How objects are shown.
 #[derive(Args, Debug)]
-pub struct OutputArgs {
+pub(super) struct OutputArgs {
     /// How to write the objects
     #[arg(short, long, value_enum, default_value_t)]
-    pub output: Format,
+    pub(super) output: Format,
     /// Labels as another column of the table
     #[arg(long)]
-    pub show_labels: bool,
+    pub(super) show_labels: bool,
     /// How much of each object to ask for; without it, what the output format shows
     #[arg(long, value_enum)]
     view: Option<ViewArg>,
@@ -80,7 +78,7 @@ pub struct OutputArgs {
 
 impl OutputArgs {
     /// What to ask the server for.
-    pub fn view(&self) -> View {
+    pub(super) fn view(&self) -> View {
         match self.view {
             None => self.output.view(),
             Some(ViewArg::Full) => View::Full,
@@ -102,7 +100,7 @@ enum ViewArg {
 
 /// Of which moment to read.
 #[derive(Args, Debug)]
-pub struct ReadArgs {
+pub(super) struct ReadArgs {
     /// The state at exactly this revision
     #[arg(long, value_name = "REVISION", conflicts_with = "min_revision")]
     at_revision: Option<i64>,
@@ -113,7 +111,7 @@ pub struct ReadArgs {
 
 impl ReadArgs {
     /// The consistency of the API; unset means the newest state.
-    pub fn consistency(&self) -> Option<Consistency> {
+    pub(super) fn consistency(&self) -> Option<Consistency> {
         let kind = match (self.at_revision, self.min_revision) {
             (Some(revision), _) => consistency::Kind::ExactRevision(revision),
             (_, Some(revision)) => consistency::Kind::MinRevision(revision),
@@ -125,11 +123,11 @@ impl ReadArgs {
 
 /// Documents to read.
 #[derive(Args, Debug)]
-pub struct FileArgs {
+pub(super) struct FileArgs {
     /// A YAML or JSON file, a folder of such, or - for standard input; may be repeated
     #[arg(short, long = "filename", value_name = "FILE")]
-    pub files: Vec<PathBuf>,
+    pub(super) files: Vec<PathBuf>,
     /// Also the folders below
     #[arg(short = 'R', long, requires = "files")]
-    pub recursive: bool,
+    pub(super) recursive: bool,
 }

@@ -5,11 +5,11 @@ use std::io::Write;
 use clap::Args;
 use listwatch::v1::CompactRequest;
 
-use super::{exit::Failure, session::Session};
+use super::{exit::CommandError, session::Session};
 
 /// Flags of `compact`.
 #[derive(Args, Debug)]
-pub struct CompactArgs {
+pub(super) struct CompactArgs {
     /// History before this revision is dropped; the state at it stays readable
     revision: i64,
     /// Return only when the space has been given back
@@ -18,8 +18,19 @@ pub struct CompactArgs {
 }
 
 /// Compacts and says up to where.
-pub async fn run(args: CompactArgs, session: &Session, out: &mut dyn Write) -> Result<(), Failure> {
-    let request = CompactRequest { revision: args.revision, wait: args.wait };
-    let done = session.compact(request).await.map_err(|status| Failure::call(&status))?;
-    writeln!(out, "compacted up to revision {}", done.compact_revision).map_err(Failure::output)
+pub(super) async fn run(
+    args: CompactArgs,
+    session: &Session,
+    out: &mut dyn Write,
+) -> Result<(), CommandError> {
+    let request = CompactRequest {
+        revision: args.revision,
+        wait: args.wait,
+    };
+    let done = session
+        .compact(request)
+        .await
+        .map_err(|error| CommandError::call(&error))?;
+    writeln!(out, "compacted up to revision {}", done.compact_revision)
+        .map_err(CommandError::output)
 }

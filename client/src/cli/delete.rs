@@ -7,25 +7,20 @@ use listwatch::v1::{DeleteRequest, Key};
 use tonic::Code;
 
 use super::{
-    args::FileArgs,
-    documents,
-    exit::Failure,
-    get::not_found_hint,
-    manifest,
-    output::key_name,
-    session::Session,
-    tally::Tally,
-    target,
-    write::stdin,
+    args::FileArgs, documents, exit::CommandError, get::not_found_hint, manifest, output::key_name,
+    session::Session, tally::Tally, target, write::stdin,
 };
 
 /// Flags of `delete`.
 #[derive(Args, Debug)]
-pub struct DeleteArgs {
+pub(super) struct DeleteArgs {
     /// COLLECTION NAME…, where a name may be NAMESPACE/NAME; or keys as -o name prints
     /// them
-    #[arg(value_name = "COLLECTION NAME", required_unless_present = "files",
-          conflicts_with = "files")]
+    #[arg(
+        value_name = "COLLECTION NAME",
+        required_unless_present = "files",
+        conflicts_with = "files"
+    )]
     objects: Vec<String>,
     #[command(flatten)]
     files: FileArgs,
@@ -44,13 +39,19 @@ pub struct DeleteArgs {
 }
 
 /// Deletes each and complains about each that could not be.
-pub async fn run(args: DeleteArgs, session: &Session, out: &mut dyn Write) -> Result<(), Failure> {
+pub(super) async fn run(
+    args: DeleteArgs,
+    session: &Session,
+    out: &mut dyn Write,
+) -> Result<(), CommandError> {
     let namespace = args.namespace.as_deref();
     let mut tally = Tally::default();
     if args.files.files.is_empty() {
         let keys = target::keys(&args.objects, namespace)?;
         if keys.len() > 1 && (args.if_revision.is_some() || args.if_uid.is_some()) {
-            return Err(Failure::usage("--if-revision and --if-uid go with one object"));
+            return Err(CommandError::usage(
+                "--if-revision and --if-uid go with one object",
+            ));
         }
         for key in keys {
             delete(&args, key, session, &mut tally, out).await?;
@@ -66,13 +67,13 @@ pub async fn run(args: DeleteArgs, session: &Session, out: &mut dyn Write) -> Re
             match object {
                 Ok(object) if object.is_generated => {
                     let why = "generateName tells no name to delete".into();
-                    tally.failed(Failure::document(origin, why))?;
+                    tally.failed(CommandError::document(origin, why))?;
                 }
                 Ok(object) => {
                     let key = object.resource.key.unwrap_or_default();
                     delete(&args, key, session, &mut tally, out).await?;
                 }
-                Err(why) => tally.failed(Failure::document(origin, why))?,
+                Err(why) => tally.failed(CommandError::document(origin, why))?,
             }
         }
     }
@@ -85,7 +86,7 @@ async fn delete(
     session: &Session,
     tally: &mut Tally,
     out: &mut dyn Write,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let request = DeleteRequest {
         key: Some(key.clone()),
         if_revision: args.if_revision,
@@ -96,13 +97,17 @@ async fn delete(
     match session.delete(request).await {
         Ok(deleted) => {
             tally.done();
-            let what = if deleted.is_some() { "deleted" } else { "not there" };
-            writeln!(out, "{} {what}", key_name(Some(&key))).map_err(Failure::output)?;
-            out.flush().map_err(Failure::output)
+            let what = if deleted.is_some() {
+                "deleted"
+            } else {
+                "not there"
+            };
+            writeln!(out, "{} {what}", key_name(Some(&key))).map_err(CommandError::output)?;
+            out.flush().map_err(CommandError::output)
         }
-        Err(status) => {
-            let mut failure = Failure::call_about(&status, Some(&key));
-            if status.code() == Code::NotFound {
+        Err(error) => {
+            let mut failure = CommandError::call_about(&error, Some(&key));
+            if error.code() == Code::NotFound {
                 failure.message.push_str(not_found_hint(&key));
             }
             tally.failed(failure)

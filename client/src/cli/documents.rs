@@ -17,7 +17,7 @@ use serde_json::Value;
 
 /// Where a document was found; shown in front of whatever is said about it.
 #[derive(Clone, Debug)]
-pub struct Origin {
+pub(super) struct Origin {
     file: Arc<str>,
     /// The document's number in the file, from 1, and the line it starts at.
     document: Option<(usize, usize)>,
@@ -35,7 +35,7 @@ impl Origin {
     }
 
     /// The place of the `index`th item (from 0) of the list found here.
-    pub fn item(&self, index: usize) -> Self {
+    pub(super) fn item(&self, index: usize) -> Self {
         let mut items = self.items.clone();
         items.push(index + 1);
         Self {
@@ -59,11 +59,11 @@ impl fmt::Display for Origin {
 }
 
 /// One document, or why there is none.
-pub type Document = (Origin, Result<Value, String>);
+pub(super) type Document = (Origin, Result<Value, String>);
 
 /// The documents of all `paths` in order; `-` is `stdin`. Folders give their `*.yaml`,
 /// `*.yml` and `*.json` files sorted by name, with `recursive` also those below.
-pub fn read<'a>(
+pub(super) fn read<'a>(
     paths: &'a [PathBuf],
     recursive: bool,
     mut stdin: impl FnMut() -> Box<dyn BufRead> + 'a,
@@ -148,7 +148,10 @@ fn is_document(path: &Path) -> bool {
 
 /// The documents of one file called `name`. Documents that are empty or only comments
 /// are left out.
-pub fn documents<R: BufRead>(name: &str, reader: R) -> impl Iterator<Item = Document> + use<R> {
+pub(super) fn documents<R: BufRead>(
+    name: &str,
+    reader: R,
+) -> impl Iterator<Item = Document> + use<R> {
     let file = Origin::file(name);
     let is_json = name.to_ascii_lowercase().ends_with(".json");
     let mut number = 0;

@@ -11,14 +11,14 @@ const MAX_DEPTH: usize = 100;
 
 /// Nothing if the bytes are no JSON, or such as cannot be held exactly: numbers with more
 /// digits than fit, the same key twice, or a nesting that could not be read back.
-pub fn parse(bytes: &[u8]) -> Option<Value> {
+pub(super) fn parse(bytes: &[u8]) -> Option<Value> {
     let value: Value = serde_json::from_slice(bytes).ok()?;
     let keys = exact_keys(bytes)?;
     (keys == count_keys(&value)).then_some(value)
 }
 
 /// Whether two values are the same JSON: spaces and the order of keys aside.
-pub fn is_same(a: &[u8], b: &[u8]) -> bool {
+pub(super) fn is_same(a: &[u8], b: &[u8]) -> bool {
     a == b || matches!((parse(a), parse(b)), (Some(a), Some(b)) if a == b)
 }
 

@@ -2,11 +2,11 @@
 
 use std::{fmt, io};
 
-use listwatch::v1::Key;
-use tonic::{Code, Status};
+use listwatch::v1::{ErrorReason, Key};
 use tonic_types::StatusExt as _;
 
 use super::output::key_name;
+use crate::ClientError;
 
 /// What the process returns. Part of the interface: scripts depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum Exit {
 }
 
 /// The text that `--help` ends with.
-pub const EXIT_HELP: &str = "\
+pub(super) const EXIT_HELP: &str = "\
 Exit codes:
   0  all is done (also when the reader of the output went away, as with `| head`)
   1  some of the work failed; standard error names each piece
@@ -46,16 +46,16 @@ Exit codes:
 
 /// Why a command ends early.
 #[derive(Debug)]
-pub struct Failure {
+pub(super) struct CommandError {
     /// For the process.
-    pub exit: Exit,
+    pub(super) exit: Exit,
     /// For standard error, one line; empty if all has been said.
-    pub message: String,
+    pub(super) message: String,
 }
 
-impl Failure {
+impl CommandError {
     /// A failure with its reason and what to do next.
-    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+    pub(super) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self {
             exit,
             message: message.into(),
@@ -63,17 +63,17 @@ impl Failure {
     }
 
     /// The command line is wrong.
-    pub fn usage(message: impl Into<String>) -> Self {
+    pub(super) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
     }
 
     /// All has been said already.
-    pub fn said(exit: Exit) -> Self {
+    pub(super) fn said(exit: Exit) -> Self {
         Self::new(exit, "")
     }
 
     /// Writing to standard output failed. If only its reader went away, nothing is wrong.
-    pub fn output(error: io::Error) -> Self {
+    pub(super) fn output(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::said(Exit::Ok),
             _ => Self::new(
@@ -84,26 +84,29 @@ impl Failure {
     }
 
     /// A file could not be read or written.
-    pub fn file(name: impl fmt::Display, error: io::Error) -> Self {
+    pub(super) fn file(name: impl fmt::Display, error: io::Error) -> Self {
         Self::new(Exit::Failed, format!("{name}: {error}"))
     }
 
     /// A document that is no object.
-    pub fn document(origin: impl fmt::Display, why: String) -> Self {
+    pub(super) fn document(origin: impl fmt::Display, why: String) -> Self {
         Self::new(Exit::Failed, format!("{origin}: {}", one_line(&why)))
     }
 
     /// The same as a part of work that goes on: 1 is its exit code, whatever the reason.
     /// Except where there is no going on.
-    pub fn partly(self) -> Self {
+    pub(super) fn partly(self) -> Self {
         match self.exit {
             Exit::Ok | Exit::Unavailable => self,
-            _ => Self { exit: Exit::Failed, ..self },
+            _ => Self {
+                exit: Exit::Failed,
+                ..self
+            },
         }
     }
 
     /// The same failure, said about something.
-    pub fn about(self, what: impl fmt::Display) -> Self {
+    pub(super) fn about(self, what: impl fmt::Display) -> Self {
         Self {
             message: format!("{what}: {}", self.message),
             ..self
@@ -111,88 +114,96 @@ impl Failure {
     }
 
     /// A call that the server, or the way to it, has failed.
-    pub fn call(status: &Status) -> Self {
-        let reason = reason(status);
-        let exit = exit_of(status.code(), &reason);
-        let mut message = one_line(status.message());
-        if message.is_empty() {
-            message = format!("the server answered {:?}", status.code());
-        }
-        let named = status
-            .get_error_details_vec()
-            .into_iter()
-            .find_map(|detail| match detail {
-                tonic_types::ErrorDetail::BadRequest(bad) => bad
-                    .field_violations
-                    .into_iter()
-                    .next()
-                    .map(|violation| violation.field),
-                _ => None,
-            });
-        if let Some(field) = named.filter(|field| !field.is_empty() && !message.contains(field)) {
+    pub(super) fn call(error: &ClientError) -> Self {
+        let mut message = match (error, error.failure()) {
+            // Here the library's words are needed to understand the transport's.
+            (ClientError::Unavailable(_) | ClientError::Interrupted(_), _) => error.to_string(),
+            (ClientError::Timeout(_), _) | (_, None) => error.to_string(),
+            (_, Some(failure)) if failure.message().is_empty() => error.to_string(),
+            (_, Some(failure)) => failure.message().to_owned(),
+        };
+        let violation = error.failure().and_then(|failure| {
+            let bad = failure.status().get_details_bad_request()?;
+            bad.field_violations.into_iter().next()
+        });
+        if let Some(field) = violation.map(|violation| violation.field)
+            && !field.is_empty()
+            && !message.contains(&field)
+        {
             message = format!("{field}: {message}");
         }
-        if let Some(advice) = advice(status.code(), &reason) {
+        if let Some(advice) = advice(error) {
             message = format!("{message} ({advice})");
         }
-        Self { exit, message }
+        Self {
+            exit: exit_of(error),
+            message: one_line(&message),
+        }
     }
 
     /// A call about one object.
-    pub fn call_about(status: &Status, key: Option<&Key>) -> Self {
-        Self::call(status).about(key_name(key))
+    pub(super) fn call_about(error: &ClientError, key: Option<&Key>) -> Self {
+        Self::call(error).about(key_name(key))
     }
 }
 
-/// `ErrorInfo.reason`, empty if the error is not Listwatch's own.
-pub fn reason(status: &Status) -> String {
-    match status.get_details_error_info() {
-        Some(info) if info.domain == listwatch::ERROR_DOMAIN => info.reason,
-        _ => String::new(),
-    }
-}
-
-fn exit_of(code: Code, reason: &str) -> Exit {
-    match (code, reason) {
-        (_, "STORAGE_FULL") => Exit::Refused,
-        (Code::NotFound, _) => Exit::NotFound,
-        (Code::AlreadyExists | Code::Aborted, _) => Exit::Conflict,
-        (Code::OutOfRange, _) => Exit::Expired,
-        (Code::InvalidArgument | Code::Unimplemented, _) => Exit::Usage,
-        (Code::PermissionDenied | Code::Unauthenticated, _) => Exit::Refused,
-        (Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted, _) => {
-            Exit::Unavailable
+fn exit_of(error: &ClientError) -> Exit {
+    match error {
+        ClientError::Endpoint { .. } | ClientError::Invalid(_) | ClientError::Unimplemented(_) => {
+            Exit::Usage
         }
-        _ => Exit::Failed,
+        ClientError::NotFound(_) => Exit::NotFound,
+        ClientError::AlreadyExists(_) | ClientError::Conflict(_) => Exit::Conflict,
+        ClientError::Expired(_) | ClientError::FutureRevision(_) => Exit::Expired,
+        ClientError::Exhausted(failure) if failure.reason() == ErrorReason::StorageFull => {
+            Exit::Refused
+        }
+        ClientError::Unauthenticated(_) | ClientError::PermissionDenied(_) => Exit::Refused,
+        ClientError::Connect(_)
+        | ClientError::Timeout(_)
+        | ClientError::Unavailable(_)
+        | ClientError::Interrupted(_)
+        | ClientError::Exhausted(_) => Exit::Unavailable,
+        ClientError::DataLoss(_) | ClientError::Other(_) | ClientError::Protocol(_) => Exit::Failed,
     }
 }
 
 /// What to do next, where the code does not say it by itself.
-fn advice(code: Code, reason: &str) -> Option<&'static str> {
-    Some(match (code, reason) {
-        (_, "REVISION_COMPACTED") => "that history is gone: start from the current state",
-        (_, "REVISION_IN_FUTURE") => "wait for the server to get there, or ask another",
-        (_, "STORE_CHANGED") => "the store was made anew or restored: start from the current state",
-        (_, "TOKEN_INVALID") => {
-            "a token serves only the watch or list that gave it, with the same selector"
+fn advice(error: &ClientError) -> Option<&'static str> {
+    use ErrorReason as Reason;
+    Some(match (error, error.reason()) {
+        (_, Reason::RevisionCompacted) => "that history is gone: start from the current state",
+        (_, Reason::RevisionInFuture) => "wait until the server is there, or ask another",
+        (_, Reason::StoreChanged) => {
+            "the store was made anew or restored: start from the current state"
         }
-        (_, "REVISION_MISMATCH" | "UID_MISMATCH") => {
+        (_, Reason::TokenInvalid) => {
+            "a token serves only the list or watch that gave it, with the same selector"
+        }
+        (_, Reason::RevisionMismatch | Reason::UidMismatch) => {
             "someone else wrote it: read it, then write again"
         }
-        (_, "STORAGE_FULL") => "delete objects and compact, or raise the quota",
-        (_, "STORE_DAMAGED") => "see the server's log",
-        (_, "WRITE_UNCERTAIN") => "whether it is stored shows when the server is back: read it",
-        (_, "OBJECT_EXISTS") => "use put to replace it",
-        (_, "TOO_MANY_REQUESTS" | "TOO_MANY_WATCHES" | "NOT_READY") => "try again",
-        (Code::DeadlineExceeded, _) => "raise --timeout",
-        (Code::Unimplemented, "") => "does --server name a Listwatch server of this version?",
+        (_, Reason::StorageFull) => "delete objects and compact, or raise the quota",
+        (_, Reason::StoreDamaged) => "see the server's log",
+        (_, Reason::WriteUncertain) => {
+            "whether it is stored shows when the server is back: read it"
+        }
+        (_, Reason::ObjectExists) => "use put to replace it",
+        (_, Reason::TooManyRequests | Reason::TooManyWatches | Reason::NotReady) => "try again",
+        (ClientError::Timeout(_), _) => "raise --timeout",
+        (ClientError::Unimplemented(_), Reason::Unspecified) => {
+            "does --server name a Listwatch server of this version?"
+        }
+        (ClientError::Unavailable(_) | ClientError::Interrupted(_), Reason::Unspecified) => {
+            "is the server running? try again"
+        }
         _ => return None,
     })
 }
 
 /// Errors are one line each; what a server sends cannot forge more of them, nor move
 /// the cursor of a terminal.
-pub fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     let words: Vec<_> = text
         .split(|c: char| c.is_control())
         .filter(|part| !part.is_empty())
@@ -204,6 +215,7 @@ pub fn one_line(text: &str) -> String {
 mod tests {
     use std::collections::HashMap;
 
+    use tonic::{Code, Status};
     use tonic_types::ErrorDetails;
 
     use super::*;
@@ -230,19 +242,19 @@ mod tests {
             (Code::PermissionDenied, "", 7),
             (Code::Internal, "INTERNAL", 1),
         ] {
-            let failure = Failure::call(&status(code, reason));
+            let failure = CommandError::call(&status(code, reason).into());
             assert_eq!(failure.exit as u8, exit, "{code:?} {reason}");
-            assert!(failure.message.starts_with("why so"), "{}", failure.message);
+            assert!(failure.message.contains("why so"), "{}", failure.message);
             assert!(EXIT_HELP.contains(&format!("\n  {exit}  ")));
         }
     }
 
     #[test]
     fn a_closed_pipe_is_no_failure() {
-        let failure = Failure::output(io::ErrorKind::BrokenPipe.into());
+        let failure = CommandError::output(io::ErrorKind::BrokenPipe.into());
         assert_eq!((failure.exit, failure.message.as_str()), (Exit::Ok, ""));
         assert_eq!(
-            Failure::output(io::ErrorKind::StorageFull.into()).exit,
+            CommandError::output(io::ErrorKind::StorageFull.into()).exit,
             Exit::Failed
         );
     }

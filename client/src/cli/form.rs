@@ -17,11 +17,11 @@ use serde_json::{Map, Value};
 use super::exact_json;
 
 /// The content type that a structured value gets unless it names another.
-pub const JSON: &str = "application/json";
+pub(super) const JSON: &str = "application/json";
 
 /// Whether a media type says that the value is JSON: `application/json`,
 /// `application/vnd.x+json`, with or without parameters.
-pub fn is_json(content_type: &str) -> bool {
+pub(super) fn is_json(content_type: &str) -> bool {
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
     media_type.eq_ignore_ascii_case(JSON) || media_type.to_ascii_lowercase().ends_with("+json")
 }
@@ -29,7 +29,7 @@ pub fn is_json(content_type: &str) -> bool {
 /// One object in the order in which people read it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Form<'a> {
+pub(super) struct Form<'a> {
     key: KeyForm<'a>,
     #[serde(skip_serializing_if = "str::is_empty")]
     uid: &'a str,
@@ -68,7 +68,7 @@ fn is_zero(number: &i64) -> bool {
 impl<'a> Form<'a> {
     /// `with_value` is false where the server was not asked for values: an object printed
     /// without one must not look like an object whose value is empty.
-    pub fn new(resource: &'a Resource, with_value: bool) -> Self {
+    pub(super) fn new(resource: &'a Resource, with_value: bool) -> Self {
         let key = resource.key.as_ref();
         let mut form = Self {
             key: KeyForm {
@@ -101,13 +101,16 @@ impl<'a> Form<'a> {
 }
 
 /// Whether a document is an object in this form.
-pub fn is_form(document: &Map<String, Value>) -> bool {
+pub(super) fn is_form(document: &Map<String, Value>) -> bool {
     document.contains_key("key") && !document.contains_key("kind")
 }
 
 /// Reads the form. What the server sets (`uid`, revisions, `updateTime`) is left out;
 /// `namespace` is for a key that names none.
-pub fn read(mut document: Map<String, Value>, namespace: Option<&str>) -> Result<Resource, String> {
+pub(super) fn read(
+    mut document: Map<String, Value>,
+    namespace: Option<&str>,
+) -> Result<Resource, String> {
     for ignored in ["uid", "revision", "createRevision", "updateTime"] {
         document.remove(ignored);
     }
@@ -196,7 +199,7 @@ fn text(document: &mut Map<String, Value>, field: &str) -> Result<Option<String>
 }
 
 /// Labels, whose values must be text: YAML reads `version: 1.10` as the number 1.1.
-pub fn read_labels(field: &str, labels: Value) -> Result<BTreeMap<String, String>, String> {
+pub(super) fn read_labels(field: &str, labels: Value) -> Result<BTreeMap<String, String>, String> {
     let labels = match labels {
         Value::Null => return Ok(BTreeMap::new()),
         Value::Object(labels) => labels,
@@ -213,7 +216,7 @@ pub fn read_labels(field: &str, labels: Value) -> Result<BTreeMap<String, String
 }
 
 /// Why a field that has to be text is none, and what to do.
-pub fn not_text(field: &str, found: &Value) -> String {
+pub(super) fn not_text(field: &str, found: &Value) -> String {
     match found {
         Value::Number(_) | Value::Bool(_) => {
             format!("{field} is {found}, not text: put it in quotes")

@@ -8,7 +8,7 @@ use tonic::Code;
 
 use super::{
     args::{OutputArgs, ReadArgs},
-    exit::Failure,
+    exit::CommandError,
     output::Objects,
     session::Session,
     tally::Tally,
@@ -17,7 +17,7 @@ use super::{
 
 /// Flags of `get`.
 #[derive(Args, Debug)]
-pub struct GetArgs {
+pub(super) struct GetArgs {
     /// COLLECTION NAME…, where a name may be NAMESPACE/NAME; or keys as -o name prints
     /// them
     #[arg(required = true, value_name = "COLLECTION NAME")]
@@ -32,10 +32,18 @@ pub struct GetArgs {
 }
 
 /// Prints each object that is there and complains about each that is not.
-pub async fn run(args: GetArgs, session: &Session, out: &mut dyn Write) -> Result<(), Failure> {
+pub(super) async fn run(
+    args: GetArgs,
+    session: &Session,
+    out: &mut dyn Write,
+) -> Result<(), CommandError> {
     let keys = target::keys(&args.objects, args.namespace.as_deref())?;
     let view = args.output.view();
-    let OutputArgs { output, show_labels, .. } = args.output;
+    let OutputArgs {
+        output,
+        show_labels,
+        ..
+    } = args.output;
     let mut objects = Objects::new(out, output, view, show_labels, keys.len() == 1);
     let mut tally = Tally::default();
     for key in keys {
@@ -47,24 +55,24 @@ pub async fn run(args: GetArgs, session: &Session, out: &mut dyn Write) -> Resul
         match session.get(request).await {
             Ok(found) => {
                 let found: Vec<_> = found.resource.into_iter().collect();
-                objects.write(&found).map_err(Failure::output)?;
+                objects.write(&found).map_err(CommandError::output)?;
                 tally.done();
             }
-            Err(status) => {
-                let mut failure = Failure::call_about(&status, Some(&key));
-                if status.code() == Code::NotFound {
+            Err(error) => {
+                let mut failure = CommandError::call_about(&error, Some(&key));
+                if error.code() == Code::NotFound {
                     failure.message.push_str(not_found_hint(&key));
                 }
                 tally.failed(failure)?;
             }
         }
     }
-    objects.finish(None).map_err(Failure::output)?;
+    objects.finish(None).map_err(CommandError::output)?;
     tally.finish()
 }
 
 /// The usual reason why an object is not found.
-pub fn not_found_hint(key: &Key) -> &'static str {
+pub(super) fn not_found_hint(key: &Key) -> &'static str {
     match key.namespace.is_empty() {
         true => " (outside any namespace: -n NAMESPACE or NAMESPACE/NAME names one)",
         false => "",

@@ -62,12 +62,12 @@ fn is_builtin_group(group: &str) -> bool {
 }
 
 /// The API group of an `apiVersion`: empty for `v1`, `apps` for `apps/v1`.
-pub fn group(api_version: &str) -> &str {
+pub(super) fn group(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 /// The collection of a kind: `pods`, `deployments.apps`, `widgets.example.com`.
-pub fn collection(api_version: &str, kind: &str) -> String {
+pub(super) fn collection(api_version: &str, kind: &str) -> String {
     let resource = plural(kind);
     match group(api_version) {
         "" => resource,
@@ -77,7 +77,7 @@ pub fn collection(api_version: &str, kind: &str) -> String {
 
 /// Whether objects of the kind live in a namespace. Unknown kinds do: most custom
 /// resources are namespaced.
-pub fn is_namespaced(api_version: &str, kind: &str) -> bool {
+pub(super) fn is_namespaced(api_version: &str, kind: &str) -> bool {
     !(is_builtin_group(group(api_version)) && CLUSTER_SCOPED.contains(&kind))
 }
 

@@ -7,7 +7,7 @@ use listwatch::v1::ListRequest;
 
 use super::{
     args::{OutputArgs, ReadArgs, SelectorArgs},
-    exit::Failure,
+    exit::CommandError,
     output::{Format, ListEnd, Objects},
     progress::Progress,
     session::Session,
@@ -16,7 +16,7 @@ use super::{
 
 /// Flags of `list`.
 #[derive(Args, Debug)]
-pub struct ListArgs {
+pub(super) struct ListArgs {
     /// Such as pods or deployments.apps
     collection: String,
     #[command(flatten)]
@@ -31,9 +31,17 @@ pub struct ListArgs {
 }
 
 /// Writes every page as it comes: the list is never held as a whole.
-pub async fn run(args: ListArgs, session: &Session, out: &mut dyn Write) -> Result<(), Failure> {
+pub(super) async fn run(
+    args: ListArgs,
+    session: &Session,
+    out: &mut dyn Write,
+) -> Result<(), CommandError> {
     let view = args.output.view();
-    let OutputArgs { output, show_labels, .. } = args.output;
+    let OutputArgs {
+        output,
+        show_labels,
+        ..
+    } = args.output;
     let mut objects = Objects::new(out, output, view, show_labels, false);
     let mut request = ListRequest {
         selector: Some(args.selector.selector(&args.collection, "")),
@@ -45,19 +53,30 @@ pub async fn run(args: ListArgs, session: &Session, out: &mut dyn Write) -> Resu
     // Output that scrolls past is progress enough; this is for `list > file`.
     let mut progress = Progress::unless_output_is_seen("objects");
     let end = loop {
-        let page = session.list(request.clone()).await.map_err(|status| Failure::call(&status))?;
-        objects.write(&page.resources).map_err(Failure::output)?;
+        let page = session
+            .list(request.clone())
+            .await
+            .map_err(|error| CommandError::call(&error))?;
+        objects
+            .write(&page.resources)
+            .map_err(CommandError::output)?;
         progress.add(page.resources.len() as u64);
         if page.next_page_token.is_empty() {
-            break ListEnd { revision: page.revision, resume_token: page.resume_token };
+            break ListEnd {
+                revision: page.revision,
+                resume_token: page.resume_token,
+            };
         }
         request.page_token = page.next_page_token;
     };
     drop(progress);
     let revision = end.revision;
-    let count = objects.finish(Some(end)).map_err(Failure::output)?;
+    let count = objects.finish(Some(end)).map_err(CommandError::output)?;
     if count == 0 && output == Format::Table {
-        complain(&format!("no objects in {} at revision {revision}", args.collection));
+        complain(&format!(
+            "no objects in {} at revision {revision}",
+            args.collection
+        ));
     }
     Ok(())
 }

@@ -24,20 +24,20 @@ const SUFFIX_LENGTH: usize = 5;
 
 /// What a document asks to be stored.
 #[derive(Clone, Debug)]
-pub struct Desired {
+pub(super) struct Desired {
     /// The object, with its key.
-    pub resource: Resource,
+    pub(super) resource: Resource,
     /// The name was made up here: the object is new, and if the name is taken, another
     /// one does as well.
-    pub is_generated: bool,
+    pub(super) is_generated: bool,
 }
 
 /// One object of a document, or why it is none.
-pub type Item = (Origin, Result<Desired, String>);
+pub(super) type Item = (Origin, Result<Desired, String>);
 
 /// The objects that a document describes: one, or those of a list in their order.
 /// `namespace` is the command line's.
-pub fn objects(origin: Origin, document: Value, namespace: Option<&str>) -> Vec<Item> {
+pub(super) fn objects(origin: Origin, document: Value, namespace: Option<&str>) -> Vec<Item> {
     let mut items = Vec::new();
     expand(origin, document, namespace, MAX_LIST_DEPTH, &mut items);
     items
@@ -188,7 +188,7 @@ fn generated_name(prefix: &str) -> String {
 
 impl Desired {
     /// The same object under another generated name.
-    pub fn renamed(&self) -> Self {
+    pub(super) fn renamed(&self) -> Self {
         let mut renamed = self.clone();
         let Ok(Value::Object(mut document)) = serde_json::from_slice(&self.resource.value) else {
             return renamed;

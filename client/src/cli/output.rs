@@ -13,7 +13,7 @@ use super::{form::Form, span, table::Table};
 
 /// The formats of `-o`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(super) enum Format {
     /// Aligned columns for people
     #[default]
     Table,
@@ -28,7 +28,7 @@ pub enum Format {
 impl Format {
     /// What the server has to send for this format when the user does not say: no values
     /// for a table that shows none.
-    pub fn view(self) -> View {
+    pub(super) fn view(self) -> View {
         match self {
             Self::Table => View::Metadata,
             Self::Json | Self::Yaml => View::Full,
@@ -38,7 +38,7 @@ impl Format {
 }
 
 /// `collection/namespace/name`; without a namespace `collection/name`.
-pub fn key_name(key: Option<&Key>) -> String {
+pub(super) fn key_name(key: Option<&Key>) -> String {
     match key {
         None => "(an object without a key)".into(),
         Some(key) if key.namespace.is_empty() => format!("{}/{}", key.collection, key.name),
@@ -47,7 +47,7 @@ pub fn key_name(key: Option<&Key>) -> String {
 }
 
 /// Objects one after the other, however many.
-pub struct Objects<'w> {
+pub(super) struct Objects<'w> {
     out: &'w mut dyn Write,
     format: Format,
     table: Table,
@@ -60,7 +60,7 @@ pub struct Objects<'w> {
 
 impl<'w> Objects<'w> {
     /// `single`: the user asked for one object and gets it without a list around it.
-    pub fn new(
+    pub(super) fn new(
         out: &'w mut dyn Write,
         format: Format,
         view: View,
@@ -79,7 +79,7 @@ impl<'w> Objects<'w> {
     }
 
     /// Writes some more, and hands them to whoever reads.
-    pub fn write(&mut self, resources: &[Resource]) -> io::Result<()> {
+    pub(super) fn write(&mut self, resources: &[Resource]) -> io::Result<()> {
         match self.format {
             Format::Table => {
                 let now = now();
@@ -124,13 +124,21 @@ impl<'w> Objects<'w> {
     }
 
     /// Ends the output; `end` is of a list. Returns how many objects there were.
-    pub fn finish(self, end: Option<ListEnd>) -> io::Result<u64> {
+    pub(super) fn finish(self, end: Option<ListEnd>) -> io::Result<u64> {
         match (self.format, end) {
             (Format::Json, end) if !self.single => {
-                self.out.write_all(if self.count == 0 { b"{\"items\":[]" } else { b"\n]" })?;
+                self.out.write_all(if self.count == 0 {
+                    b"{\"items\":[]"
+                } else {
+                    b"\n]"
+                })?;
                 if let Some(end) = end {
                     let token = serde_json::to_string(&end.resume_token)?;
-                    write!(self.out, ",\"revision\":{},\"resumeToken\":{token}", end.revision)?;
+                    write!(
+                        self.out,
+                        ",\"revision\":{},\"resumeToken\":{token}",
+                        end.revision
+                    )?;
                 }
                 self.out.write_all(b"}\n")?;
             }
@@ -147,15 +155,15 @@ impl<'w> Objects<'w> {
 }
 
 /// What a whole list is good for: a watch that starts right behind it.
-pub struct ListEnd {
+pub(super) struct ListEnd {
     /// The one revision that the list shows.
-    pub revision: i64,
+    pub(super) revision: i64,
     /// Starts a watch of the same selector.
-    pub resume_token: String,
+    pub(super) resume_token: String,
 }
 
 /// The columns of a table of objects, behind `before`.
-pub fn columns(before: &[&'static str], show_labels: bool) -> Vec<&'static str> {
+pub(super) fn columns(before: &[&'static str], show_labels: bool) -> Vec<&'static str> {
     let mut columns = before.to_vec();
     columns.extend(["NAMESPACE", "NAME", "REVISION", "UPDATED"]);
     if show_labels {
@@ -165,7 +173,12 @@ pub fn columns(before: &[&'static str], show_labels: bool) -> Vec<&'static str> 
 }
 
 /// One row under [`columns`].
-pub fn cells(before: &[&str], resource: &Resource, show_labels: bool, now: i64) -> Vec<String> {
+pub(super) fn cells(
+    before: &[&str],
+    resource: &Resource,
+    show_labels: bool,
+    now: i64,
+) -> Vec<String> {
     let mut cells: Vec<String> = before.iter().map(|cell| (*cell).into()).collect();
     let (namespace, name) = match &resource.key {
         Some(key) => (key.namespace.as_str(), key.name.as_str()),
@@ -196,7 +209,7 @@ fn dash(text: String) -> String {
 }
 
 /// Seconds since 1970 by this machine's clock.
-pub fn now() -> i64 {
+pub(super) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| {
         i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
@@ -204,7 +217,7 @@ pub fn now() -> i64 {
 }
 
 /// One YAML document, without the `---` before it.
-pub fn write_yaml(out: &mut dyn Write, document: &impl Serialize) -> io::Result<()> {
+pub(super) fn write_yaml(out: &mut dyn Write, document: &impl Serialize) -> io::Result<()> {
     let text = serde_yaml_ng::to_string(document).map_err(io::Error::other)?;
     out.write_all(text.as_bytes())
 }

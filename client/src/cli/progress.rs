@@ -13,7 +13,7 @@ const QUIET_START: Duration = Duration::from_millis(500);
 
 /// Counts done work on one line that is overwritten in place. Shows nothing unless
 /// standard error is a terminal; the line is wiped when this is dropped.
-pub struct Progress {
+pub(super) struct Progress {
     what: &'static str,
     done: u64,
     total: Option<u64>,
@@ -24,7 +24,7 @@ pub struct Progress {
 
 impl Progress {
     /// `what` follows the number: "objects written".
-    pub fn new(what: &'static str) -> Self {
+    pub(super) fn new(what: &'static str) -> Self {
         Self {
             what,
             done: 0,
@@ -36,19 +36,19 @@ impl Progress {
     }
 
     /// Progress of work whose output would show by itself on a terminal.
-    pub fn unless_output_is_seen(what: &'static str) -> Self {
+    pub(super) fn unless_output_is_seen(what: &'static str) -> Self {
         let mut progress = Self::new(what);
         progress.enabled &= !io::stdout().is_terminal();
         progress
     }
 
     /// The number at which the work will be done.
-    pub fn total(&mut self, total: u64) {
+    pub(super) fn total(&mut self, total: u64) {
         self.total = Some(total);
     }
 
     /// So much more is done.
-    pub fn add(&mut self, more: u64) {
+    pub(super) fn add(&mut self, more: u64) {
         self.done += more;
         let due = match self.shown {
             Some(shown) => shown.elapsed() >= INTERVAL,
@@ -64,7 +64,7 @@ impl Progress {
     }
 
     /// Wipes the line, so that something else can be written.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         if self.shown.take().is_some() {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }

@@ -8,7 +8,7 @@ use listwatch::v1::{FieldRequirement, LabelOperator, LabelRequirement};
 ///
 /// Values may stand in double quotes, since Listwatch's labels hold any text, also such
 /// with commas and spaces.
-pub fn parse_labels(text: &str) -> Result<Vec<LabelRequirement>, String> {
+pub(super) fn parse_labels(text: &str) -> Result<Vec<LabelRequirement>, String> {
     let mut scanner = Scanner::new(text);
     let mut requirements = Vec::new();
     if scanner.at_end() {
@@ -25,7 +25,7 @@ pub fn parse_labels(text: &str) -> Result<Vec<LabelRequirement>, String> {
 
 /// Reads `spec.nodeName=a,status.phase!=Running`. As in Kubernetes, `\,`, `\=` and `\\`
 /// stand for the characters themselves.
-pub fn parse_fields(text: &str) -> Result<Vec<FieldRequirement>, String> {
+pub(super) fn parse_fields(text: &str) -> Result<Vec<FieldRequirement>, String> {
     split_fields(text)?
         .into_iter()
         .filter(|term| !term.is_empty())

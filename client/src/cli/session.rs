@@ -1,202 +1,182 @@
-//! The way to the server that all commands share: one connection, deadlines, retries.
+//! The way to the server that all commands share: one connection, deadlines, patience.
 
-use std::{future::Future, time::Duration};
+use std::time::Duration;
 
 use listwatch::v1::{
     BatchRequest, BatchResponse, CompactRequest, CompactResponse, CreateRequest, DeleteRequest,
-    ExportRequest, ExportResponse, GetRequest, GetResponse, GetStatusRequest, GetStatusResponse,
-    ListRequest, ListResponse, Resource, UpdateRequest, WatchRequest, WatchResponse,
-    admin_service_client::AdminServiceClient, list_watch_service_client::ListWatchServiceClient,
+    ExportResponse, GetRequest, GetResponse, GetStatusResponse, ListRequest, ListResponse,
+    Resource, UpdateRequest,
 };
 use rand::Rng as _;
 use tokio::time::{Instant, sleep, timeout_at};
-use tonic::{
-    Code, Request, Response, Status, Streaming,
-    transport::{Channel, Endpoint},
+
+use super::exit::{CommandError, Exit};
+use crate::{
+    Client, ClientError, ResponseStream,
+    backoff::{Backoff, BackoffOptions},
+    connect::DEFAULT_REQUEST_TIMEOUT,
 };
-use tonic_types::StatusExt as _;
-
-use super::exit::{Exit, Failure};
-
-/// Of one call, unless `--timeout` says otherwise.
-const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server that does not even accept within this is not there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The server decides how large its answers are; this only stops nonsense.
-const MAX_MESSAGE_BYTES: usize = 256 << 20;
-
-const FIRST_BACKOFF: Duration = Duration::from_millis(100);
-const MAX_BACKOFF: Duration = Duration::from_secs(2);
-
-type Answer<T> = Result<Response<T>, Status>;
+/// Long enough for a server to come back from a restart without being pestered.
+const PATIENCE: BackoffOptions = BackoffOptions {
+    initial: Duration::from_millis(250),
+    factor: 2.0,
+    max: Duration::from_secs(2),
+};
 
 /// A connection to one server.
 #[derive(Clone)]
-pub struct Session {
-    objects: ListWatchServiceClient<Channel>,
-    admin: AdminServiceClient<Channel>,
+pub(super) struct Session {
+    client: Client,
     timeout: Option<Duration>,
 }
 
 impl Session {
     /// Connects now, so that a missing server is told apart from a failing call.
-    pub async fn connect(server: &str, timeout: Option<Duration>) -> Result<Self, Failure> {
-        let address = match server.contains("://") {
-            true => server.to_owned(),
-            false => format!("http://{server}"),
-        };
-        let bad = |why: String| Failure::usage(format!("--server {server:?}: {why}"));
-        if !address.starts_with("http://") {
-            return Err(bad("write HOST:PORT or http://HOST:PORT".into()));
-        }
-        let endpoint = Endpoint::from_shared(address)
-            .map_err(|error| bad(format!("{error}: write HOST:PORT")))?
+    pub(super) async fn connect(
+        server: &str,
+        timeout: Option<Duration>,
+    ) -> Result<Self, CommandError> {
+        let connected = Client::builder()
+            .endpoint(server)
+            .user_agent(concat!("listwatch-cli/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(timeout.map_or(CONNECT_TIMEOUT, |it| it.min(CONNECT_TIMEOUT)))
-            .tcp_nodelay(true)
-            .http2_keep_alive_interval(Duration::from_secs(30));
-        let channel = endpoint.connect().await.map_err(|error| {
-            let why = root_cause(&error);
-            let advice = "is listwatchd running? --server or LISTWATCH_SERVER name another";
-            Failure::new(Exit::Unavailable, format!("cannot reach {server}: {why} ({advice})"))
-        })?;
-        Ok(Self {
-            objects: ListWatchServiceClient::new(channel.clone())
-                .max_decoding_message_size(MAX_MESSAGE_BYTES)
-                .max_encoding_message_size(MAX_MESSAGE_BYTES),
-            admin: AdminServiceClient::new(channel)
-                .max_decoding_message_size(MAX_MESSAGE_BYTES),
-            timeout,
-        })
+            .request_timeout(timeout.unwrap_or(DEFAULT_REQUEST_TIMEOUT))
+            .connect()
+            .await;
+        match connected {
+            Ok(client) => Ok(Self { client, timeout }),
+            Err(ClientError::Endpoint { problem, .. }) => Err(CommandError::usage(format!(
+                "--server {server:?}: {problem}: write HOST:PORT"
+            ))),
+            Err(error) => Err(CommandError::new(
+                Exit::Unavailable,
+                format!(
+                    "{server}: {error} (is listwatchd running? --server or LISTWATCH_SERVER name another)"
+                ),
+            )),
+        }
+    }
+
+    /// The library's client, for the commands that stream.
+    pub(super) fn client(&self) -> &Client {
+        &self.client
     }
 
     /// What `--timeout` says, if it was given.
-    pub fn timeout(&self) -> Option<Duration> {
+    pub(super) fn timeout(&self) -> Option<Duration> {
         self.timeout
     }
 
     /// Reads one object.
-    pub async fn get(&self, request: GetRequest) -> Result<GetResponse, Status> {
-        self.call(request, async |request| self.objects.clone().get(request).await).await
+    pub(super) async fn get(&self, request: GetRequest) -> Result<GetResponse, ClientError> {
+        self.patiently(async || self.client.get(request.clone()).await)
+            .await
     }
 
     /// Reads one page.
-    pub async fn list(&self, request: ListRequest) -> Result<ListResponse, Status> {
-        self.call(request, async |request| self.objects.clone().list(request).await).await
+    pub(super) async fn list(&self, request: ListRequest) -> Result<ListResponse, ClientError> {
+        self.patiently(async || self.client.list(request.clone()).await)
+            .await
     }
 
     /// Writes a new object.
-    pub async fn create(&self, request: CreateRequest) -> Result<Resource, Status> {
-        let request = CreateRequest { request_id: request_id(), ..request };
-        let answer = self.call(request, async |request| self.objects.clone().create(request).await);
-        answer.await?.resource.ok_or_else(no_resource)
+    pub(super) async fn create(&self, mut request: CreateRequest) -> Result<Resource, ClientError> {
+        request.request_id = request_id();
+        let answer = self.patiently(async || self.client.create(request.clone()).await);
+        answer.await?.resource.ok_or(NO_RESOURCE)
     }
 
     /// Replaces an object.
-    pub async fn update(&self, request: UpdateRequest) -> Result<Resource, Status> {
-        let request = UpdateRequest { request_id: request_id(), ..request };
-        let answer = self.call(request, async |request| self.objects.clone().update(request).await);
-        answer.await?.resource.ok_or_else(no_resource)
+    pub(super) async fn update(&self, mut request: UpdateRequest) -> Result<Resource, ClientError> {
+        request.request_id = request_id();
+        let answer = self.patiently(async || self.client.update(request.clone()).await);
+        answer.await?.resource.ok_or(NO_RESOURCE)
     }
 
     /// Deletes an object. Nothing if it was not there and that was allowed.
-    pub async fn delete(&self, request: DeleteRequest) -> Result<Option<Resource>, Status> {
-        let request = DeleteRequest { request_id: request_id(), ..request };
-        let answer = self.call(request, async |request| self.objects.clone().delete(request).await);
+    pub(super) async fn delete(
+        &self,
+        mut request: DeleteRequest,
+    ) -> Result<Option<Resource>, ClientError> {
+        request.request_id = request_id();
+        let answer = self.patiently(async || self.client.delete(request.clone()).await);
         Ok(answer.await?.resource)
     }
 
     /// Applies several writes at one revision.
-    pub async fn batch(&self, request: BatchRequest) -> Result<BatchResponse, Status> {
-        let request = BatchRequest { request_id: request_id(), ..request };
-        self.call(request, async |request| self.objects.clone().batch(request).await).await
+    pub(super) async fn batch(
+        &self,
+        mut request: BatchRequest,
+    ) -> Result<BatchResponse, ClientError> {
+        request.request_id = request_id();
+        self.patiently(async || self.client.batch(request.clone()).await)
+            .await
     }
 
     /// Drops history.
-    pub async fn compact(&self, request: CompactRequest) -> Result<CompactResponse, Status> {
-        self.call(request, async |request| self.admin.clone().compact(request).await).await
+    pub(super) async fn compact(
+        &self,
+        request: CompactRequest,
+    ) -> Result<CompactResponse, ClientError> {
+        self.patiently(async || self.client.compact(request).await)
+            .await
     }
 
     /// Reads the server's figures.
-    pub async fn status(&self) -> Result<GetStatusResponse, Status> {
-        let request = GetStatusRequest {};
-        self.call(request, async |request| self.admin.clone().get_status(request).await).await
+    pub(super) async fn status(&self) -> Result<GetStatusResponse, ClientError> {
+        self.patiently(async || self.client.status().await).await
     }
 
     /// Streams every object. Ends when it ends: `--timeout` is the caller's.
-    pub async fn export(&self) -> Result<Streaming<ExportResponse>, Status> {
-        Ok(self.admin.clone().export(ExportRequest {}).await?.into_inner())
+    pub(super) async fn export(&self) -> Result<ResponseStream<ExportResponse>, ClientError> {
+        self.client.export().await
     }
 
-    /// Opens one watch, as raw as the server sends it.
-    pub async fn watch(&self, request: WatchRequest) -> Result<Streaming<WatchResponse>, Status> {
-        Ok(self.objects.clone().watch(request).await?.into_inner())
-    }
-
-    /// Calls, and calls again while the server is away or asks for it, up to the timeout.
-    /// Every call here can be repeated: writes carry a `request_id`.
-    async fn call<Q: Clone, A>(
+    /// The library gives a call up after a few attempts; a person at a terminal, or a
+    /// script in the middle of a folder, would rather wait while the server restarts.
+    /// Every call here can be repeated: writes keep their `request_id`.
+    async fn patiently<A>(
         &self,
-        message: Q,
-        attempt: impl AsyncFn(Request<Q>) -> Answer<A>,
-    ) -> Result<A, Status> {
-        let timeout = self.timeout.unwrap_or(CALL_TIMEOUT);
-        let deadline = Instant::now() + timeout;
-        let mut backoff = FIRST_BACKOFF;
+        attempt: impl AsyncFn() -> Result<A, ClientError>,
+    ) -> Result<A, ClientError> {
+        let deadline = Instant::now() + self.timeout.unwrap_or(DEFAULT_REQUEST_TIMEOUT);
+        let mut backoff = Backoff::new(
+            PATIENCE,
+            std::sync::Arc::new(crate::backoff::thread_randomness),
+        );
         let mut last = None;
         loop {
-            let mut request = Request::new(message.clone());
-            request.set_timeout(deadline.saturating_duration_since(Instant::now()));
-            let answer = within(deadline, attempt(request)).await;
-            let status = match answer {
-                Some(Ok(response)) => return Ok(response.into_inner()),
-                Some(Err(status)) => status,
-                None => {
-                    let text = format!("no answer within {timeout:?}");
-                    return Err(last.unwrap_or_else(|| Status::deadline_exceeded(text)));
+            // The last real answer says more than that the time is over.
+            let error = match (timeout_at(deadline, attempt()).await, last.take()) {
+                (Ok(Ok(answer)), _) => return Ok(answer),
+                (Ok(Err(ClientError::Timeout(_))), Some(last)) | (Err(_), Some(last)) => {
+                    return Err(last);
+                }
+                (Ok(Err(error)), _) => error,
+                (Err(_), None) => {
+                    return Err(
+                        tonic::Status::deadline_exceeded("no answer from the server").into(),
+                    );
                 }
             };
-            let Some(wait) = retry_after(&status, backoff) else { return Err(status) };
-            if Instant::now() + wait >= deadline {
-                return Err(status);
+            let wait = error.retry_after().unwrap_or_else(|| backoff.next_delay());
+            let is_over = Instant::now() + wait >= deadline;
+            if is_over || !error.is_retryable() || matches!(error, ClientError::Timeout(_)) {
+                return Err(error);
             }
-            last = Some(status);
+            last = Some(error);
             sleep(wait).await;
-            backoff = (backoff * 2).min(MAX_BACKOFF);
         }
     }
 }
 
-async fn within<T>(deadline: Instant, future: impl Future<Output = T>) -> Option<T> {
-    timeout_at(deadline, future).await.ok()
-}
-
-/// How long to wait before another attempt, or nothing if another would fail as well.
-pub fn retry_after(status: &Status, backoff: Duration) -> Option<Duration> {
-    match status.get_details_retry_info() {
-        Some(info) => Some(info.retry_delay.unwrap_or(backoff)),
-        None if status.code() == Code::Unavailable => {
-            // Many clients of one server must not come back in step.
-            Some(backoff.mul_f64(rand::rng().random_range(0.5..1.0)))
-        }
-        None => None,
-    }
-}
+const NO_RESOURCE: ClientError = ClientError::Protocol("the answer to a write holds no resource");
 
 /// Lets the server recognise a repeated write.
 fn request_id() -> String {
-    format!("cli-{:032x}", rand::rng().random::<u128>())
-}
-
-fn no_resource() -> Status {
-    Status::internal("the server's answer holds no resource")
-}
-
-fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
+    format!("{:032x}", rand::rng().random::<u128>())
 }

@@ -11,7 +11,7 @@ const UNITS: [(&str, f64); 5] = [
 ];
 
 /// Reads `500ms`, `10s`, `1m30s`, `1.5h`, `7d`; a bare number is seconds.
-pub fn parse(text: &str) -> Result<Duration, String> {
+pub(super) fn parse(text: &str) -> Result<Duration, String> {
     let bad = || format!("{text:?} is no duration: write 500ms, 10s, 1m30s, 2h or 7d");
     if let Ok(seconds) = text.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).map_err(|_| bad());
@@ -41,7 +41,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
 }
 
 /// An age for a table column: two units at most, coarser the older, as kubectl shows it.
-pub fn age(seconds: i64) -> String {
+pub(super) fn age(seconds: i64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     match seconds {
         // The server's clock may be ahead of ours.

@@ -6,11 +6,11 @@ use clap::{Args, ValueEnum};
 use listwatch::v1::GetStatusResponse;
 use serde::Serialize;
 
-use super::{exit::Failure, output::write_yaml, session::Session, table::Table};
+use super::{exit::CommandError, output::write_yaml, session::Session, table::Table};
 
 /// Flags of `status`.
 #[derive(Args, Debug)]
-pub struct StatusArgs {
+pub(super) struct StatusArgs {
     /// How to write them
     #[arg(short, long, value_enum, default_value_t)]
     output: StatusFormat,
@@ -28,8 +28,15 @@ enum StatusFormat {
 }
 
 /// Prints them.
-pub async fn run(args: StatusArgs, session: &Session, out: &mut dyn Write) -> Result<(), Failure> {
-    let status = session.status().await.map_err(|status| Failure::call(&status))?;
+pub(super) async fn run(
+    args: StatusArgs,
+    session: &Session,
+    out: &mut dyn Write,
+) -> Result<(), CommandError> {
+    let status = session
+        .status()
+        .await
+        .map_err(|error| CommandError::call(&error))?;
     let form = StatusForm::new(&status);
     let written = match args.output {
         StatusFormat::Table => write_table(&status, out),
@@ -38,7 +45,7 @@ pub async fn run(args: StatusArgs, session: &Session, out: &mut dyn Write) -> Re
             .and_then(|()| writeln!(out)),
         StatusFormat::Yaml => write_yaml(out, &form),
     };
-    written.map_err(Failure::output)
+    written.map_err(CommandError::output)
 }
 
 #[derive(Serialize)]
@@ -126,16 +133,26 @@ fn write_table(status: &GetStatusResponse, out: &mut dyn Write) -> io::Result<()
         0 => String::new(),
         quota => format!(" of {}", bytes(quota)),
     };
-    let full = if status.storage_full { ": FULL, writes are refused" } else { "" };
+    let full = if status.storage_full {
+        ": FULL, writes are refused"
+    } else {
+        ""
+    };
     for (name, value) in [
         ("version", status.version.clone()),
         ("store", status.store_id.clone()),
         ("revision", status.revision.to_string()),
         ("compacted up to", status.compact_revision.to_string()),
-        ("deletions known since", status.tombstone_revision.to_string()),
+        (
+            "deletions known since",
+            status.tombstone_revision.to_string(),
+        ),
         ("objects", status.object_count.to_string()),
         ("watches", status.watch_count.to_string()),
-        ("database", format!("{}{quota}{full}", bytes(status.database_bytes))),
+        (
+            "database",
+            format!("{}{quota}{full}", bytes(status.database_bytes)),
+        ),
     ] {
         writeln!(out, "{name:<22} {value}")?;
     }
@@ -143,7 +160,15 @@ fn write_table(status: &GetStatusResponse, out: &mut dyn Write) -> io::Result<()
         return Ok(());
     }
     writeln!(out)?;
-    let mut table = Table::new(&["COLLECTION", "OBJECTS", "WATCHES", "CACHE", "EVENTS", "HITS", "MISSES"]);
+    let mut table = Table::new(&[
+        "COLLECTION",
+        "OBJECTS",
+        "WATCHES",
+        "CACHE",
+        "EVENTS",
+        "HITS",
+        "MISSES",
+    ]);
     let rows = status.collections.iter().map(|it| {
         vec![
             it.collection.clone(),

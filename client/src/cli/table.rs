@@ -7,7 +7,7 @@ const GAP: &str = "  ";
 
 /// A table whose rows come in batches. Each batch is aligned to itself and all before
 /// it, so that a list of a million rows starts to show at once.
-pub struct Table {
+pub(super) struct Table {
     headers: Vec<&'static str>,
     widths: Vec<usize>,
     has_begun: bool,
@@ -15,7 +15,7 @@ pub struct Table {
 
 impl Table {
     /// The headers are written with the first row: an empty table shows nothing.
-    pub fn new(headers: &[&'static str]) -> Self {
+    pub(super) fn new(headers: &[&'static str]) -> Self {
         Self {
             headers: headers.to_vec(),
             widths: headers.iter().map(|header| header.len()).collect(),
@@ -24,7 +24,7 @@ impl Table {
     }
 
     /// Keeps a column at least this wide, for rows that come one by one.
-    pub fn at_least(mut self, column: usize, width: usize) -> Self {
+    pub(super) fn at_least(mut self, column: usize, width: usize) -> Self {
         if let Some(current) = self.widths.get_mut(column) {
             *current = width.max(*current);
         }
@@ -32,7 +32,7 @@ impl Table {
     }
 
     /// Writes some more rows.
-    pub fn write(&mut self, out: &mut dyn Write, rows: Vec<Vec<String>>) -> io::Result<()> {
+    pub(super) fn write(&mut self, out: &mut dyn Write, rows: Vec<Vec<String>>) -> io::Result<()> {
         for row in &rows {
             for (width, cell) in self.widths.iter_mut().zip(row) {
                 *width = (*width).max(cell.chars().count());

@@ -2,11 +2,11 @@
 
 use std::io::{self, Write as _};
 
-use super::exit::{Exit, Failure};
+use super::exit::{CommandError, Exit};
 
 /// The result of work on many objects: each failure is reported where it happens.
 #[derive(Default)]
-pub struct Tally {
+pub(super) struct Tally {
     done: u64,
     failed: u64,
     first: Option<Exit>,
@@ -15,12 +15,12 @@ pub struct Tally {
 
 impl Tally {
     /// One more is done.
-    pub fn done(&mut self) {
+    pub(super) fn done(&mut self) {
         self.done += 1;
     }
 
     /// One more has failed; says so. Hands the failure on if there is no use in going on.
-    pub fn failed(&mut self, failure: Failure) -> Result<(), Failure> {
+    pub(super) fn failed(&mut self, failure: CommandError) -> Result<(), CommandError> {
         if failure.exit == Exit::Unavailable || failure.message.is_empty() {
             return Err(failure);
         }
@@ -32,22 +32,22 @@ impl Tally {
     }
 
     /// The exit code of the whole: that of the failures if nothing else happened, else 1.
-    pub fn finish(self) -> Result<(), Failure> {
+    pub(super) fn finish(self) -> Result<(), CommandError> {
         match self.first {
             None => Ok(()),
-            Some(exit) if self.done == 0 && !self.is_mixed => Err(Failure::said(exit)),
-            Some(_) => Err(Failure::said(Exit::Failed)),
+            Some(exit) if self.done == 0 && !self.is_mixed => Err(CommandError::said(exit)),
+            Some(_) => Err(CommandError::said(Exit::Failed)),
         }
     }
 
     /// How many have failed.
-    pub fn failures(&self) -> u64 {
+    pub(super) fn failures(&self) -> u64 {
         self.failed
     }
 }
 
 /// One line on standard error.
-pub fn complain(message: &str) {
+pub(super) fn complain(message: &str) {
     // If even that is gone, the exit code still tells.
     let _ = writeln!(io::stderr(), "listwatch: {message}");
 }

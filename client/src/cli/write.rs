@@ -11,12 +11,11 @@ use std::{
 use bytes::Bytes;
 use clap::Args;
 use listwatch::v1::{CreateRequest, Resource, UpdateRequest};
-use tonic::Status;
 
 use super::{
     args::FileArgs,
     documents,
-    exit::Failure,
+    exit::CommandError,
     form::Form,
     manifest,
     output::{Format, key_name, write_yaml},
@@ -25,17 +24,18 @@ use super::{
     tally::Tally,
     target,
 };
+use crate::ClientError;
 
 /// Flags of `create`.
 #[derive(Args, Debug)]
-pub struct CreateArgs {
+pub(super) struct CreateArgs {
     #[command(flatten)]
     write: WriteArgs,
 }
 
 /// Flags of `put`.
 #[derive(Args, Debug)]
-pub struct PutArgs {
+pub(super) struct PutArgs {
     #[command(flatten)]
     write: WriteArgs,
     /// Only if the object has this revision; without it, whatever is there is replaced
@@ -89,17 +89,29 @@ enum Mode {
 }
 
 /// Writes objects that must not exist yet.
-pub async fn create(
+pub(super) async fn create(
     args: CreateArgs,
     session: &Session,
     out: &mut dyn Write,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     write(args.write, Mode::Create, session, out).await
 }
 
 /// Writes objects whatever is there, or only over a given revision.
-pub async fn put(args: PutArgs, session: &Session, out: &mut dyn Write) -> Result<(), Failure> {
-    write(args.write, Mode::Put { if_revision: args.if_revision }, session, out).await
+pub(super) async fn put(
+    args: PutArgs,
+    session: &Session,
+    out: &mut dyn Write,
+) -> Result<(), CommandError> {
+    write(
+        args.write,
+        Mode::Put {
+            if_revision: args.if_revision,
+        },
+        session,
+        out,
+    )
+    .await
 }
 
 async fn write(
@@ -107,9 +119,12 @@ async fn write(
     mode: Mode,
     session: &Session,
     out: &mut dyn Write,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let ttl = match args.ttl {
-        Some(ttl) => Some(ttl.try_into().map_err(|_| Failure::usage("--ttl is too long"))?),
+        Some(ttl) => Some(
+            ttl.try_into()
+                .map_err(|_| CommandError::usage("--ttl is too long"))?,
+        ),
         None => None,
     };
     let mut tally = Tally::default();
@@ -131,7 +146,7 @@ async fn write(
                     let result = store(session, mode, object.resource.clone(), ttl).await;
                     report(result, object.resource, args.output, &mut tally, out)?;
                 }
-                Err(why) => tally.failed(Failure::document(origin, why))?,
+                Err(why) => tally.failed(CommandError::document(origin, why))?,
             }
         }
     }
@@ -139,28 +154,30 @@ async fn write(
 }
 
 /// Standard input for `-f -`.
-pub fn stdin() -> Box<dyn io::BufRead> {
+pub(super) fn stdin() -> Box<dyn io::BufRead> {
     Box::new(BufReader::new(io::stdin()))
 }
 
-fn from_flags(args: &WriteArgs) -> Result<Resource, Failure> {
+fn from_flags(args: &WriteArgs) -> Result<Resource, CommandError> {
     let keys = target::keys(&args.object, args.namespace.as_deref())?;
     let [key] = <[_; 1]>::try_from(keys)
-        .map_err(|_| Failure::usage("one object a call: use -f for several"))?;
+        .map_err(|_| CommandError::usage("one object a call: use -f for several"))?;
     let value = match (&args.value, &args.value_file) {
         (Some(text), _) => text.clone().into_bytes(),
         (None, Some(path)) if path.as_os_str() == "-" => {
             let mut value = Vec::new();
             io::stdin()
                 .read_to_end(&mut value)
-                .map_err(|error| Failure::file("standard input", error))?;
+                .map_err(|error| CommandError::file("standard input", error))?;
             value
         }
         (None, Some(path)) => {
-            fs::read(path).map_err(|error| Failure::file(path.display(), error))?
+            fs::read(path).map_err(|error| CommandError::file(path.display(), error))?
         }
         (None, None) => {
-            return Err(Failure::usage("no value: give --value, --value-file or -f"));
+            return Err(CommandError::usage(
+                "no value: give --value, --value-file or -f",
+            ));
         }
     };
     Ok(Resource {
@@ -177,11 +194,15 @@ async fn store(
     mode: Mode,
     resource: Resource,
     ttl: Option<prost_types::Duration>,
-) -> Result<(Resource, &'static str), Status> {
+) -> Result<(Resource, &'static str), ClientError> {
     let resource = Some(resource);
     match mode {
         Mode::Create => {
-            let request = CreateRequest { resource, ttl, ..CreateRequest::default() };
+            let request = CreateRequest {
+                resource,
+                ttl,
+                ..CreateRequest::default()
+            };
             Ok((session.create(request).await?, "created"))
         }
         Mode::Put { if_revision } => {
@@ -200,23 +221,23 @@ async fn store(
 }
 
 fn report(
-    result: Result<(Resource, &'static str), Status>,
+    result: Result<(Resource, &'static str), ClientError>,
     wanted: Resource,
     format: Format,
     tally: &mut Tally,
     out: &mut dyn Write,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     match result {
         Ok((written, what)) => {
             tally.done();
-            print(&written, what, format, out).map_err(Failure::output)
+            print(&written, what, format, out).map_err(CommandError::output)
         }
-        Err(status) => tally.failed(Failure::call_about(&status, wanted.key.as_ref())),
+        Err(error) => tally.failed(CommandError::call_about(&error, wanted.key.as_ref())),
     }
 }
 
 /// Says what became of an object: one line, or the object as the server has it now.
-pub fn print(
+pub(super) fn print(
     written: &Resource,
     what: &str,
     format: Format,
