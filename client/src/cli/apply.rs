@@ -14,7 +14,7 @@ use super::{
     manifest::{self, Desired},
     output::Format,
     progress::Progress,
-    session::Session,
+    session::{Server, Session},
     tally::Tally,
     write::{print, stdin},
 };
@@ -40,7 +40,7 @@ pub(super) struct ApplyArgs {
 /// Applies every document in order. A bad one is named and the others are applied.
 pub(super) async fn run(
     args: ApplyArgs,
-    session: &Session,
+    server: &Server,
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
     if args.files.files.is_empty() {
@@ -48,6 +48,7 @@ pub(super) async fn run(
             "name what to apply: -f FILE, -f FOLDER or -f -",
         ));
     }
+    let session = &server.connect().await?;
     let mut tally = Tally::default();
     let mut progress = Progress::unless_output_is_seen("objects applied");
     for (origin, document) in documents::read(&args.files.files, args.files.recursive, stdin) {

@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use listwatch::v1::CompactRequest;
 
-use super::{exit::CommandError, session::Session};
+use super::{exit::CommandError, session::Server};
 
 /// Flags of `compact`.
 #[derive(Args, Debug)]
@@ -20,9 +20,10 @@ pub(super) struct CompactArgs {
 /// Compacts and says up to where.
 pub(super) async fn run(
     args: CompactArgs,
-    session: &Session,
+    server: &Server,
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
+    let session = &server.connect().await?;
     let request = CompactRequest {
         revision: args.revision,
         wait: args.wait,

@@ -7,8 +7,16 @@ use listwatch::v1::{DeleteRequest, Key};
 use tonic::Code;
 
 use super::{
-    args::FileArgs, documents, exit::CommandError, get::not_found_hint, manifest, output::key_name,
-    session::Session, tally::Tally, target, write::stdin,
+    args::FileArgs,
+    documents,
+    exit::CommandError,
+    get::not_found_hint,
+    manifest,
+    output::key_name,
+    session::{Server, Session},
+    tally::Tally,
+    target,
+    write::stdin,
 };
 
 /// Flags of `delete`.
@@ -41,7 +49,7 @@ pub(super) struct DeleteArgs {
 /// Deletes each and complains about each that could not be.
 pub(super) async fn run(
     args: DeleteArgs,
-    session: &Session,
+    server: &Server,
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
     let namespace = args.namespace.as_deref();
@@ -53,11 +61,13 @@ pub(super) async fn run(
                 "--if-revision and --if-uid go with one object",
             ));
         }
+        let session = &server.connect().await?;
         for key in keys {
             delete(&args, key, session, &mut tally, out).await?;
         }
         return tally.finish();
     }
+    let session = &server.connect().await?;
     for (origin, document) in documents::read(&args.files.files, args.files.recursive, stdin) {
         let items = match document {
             Ok(document) => manifest::objects(origin, document, namespace),

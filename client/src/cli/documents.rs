@@ -294,38 +294,37 @@ fn parse(chunk: &Chunk, is_json: bool) -> Vec<Result<Value, String>> {
 }
 
 fn parse_json(chunk: &Chunk, text: &str) -> Vec<Result<Value, String>> {
-    let mut documents = Vec::new();
-    for document in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
-        documents.push(
-            document.map_err(|error| located(&error, chunk, Some((error.line(), error.column())))),
-        );
-    }
+    let documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     documents
+        .map(|document| document.map_err(|error| reason(&error, chunk)))
+        .collect()
 }
 
 fn parse_yaml(chunk: &Chunk, text: &str) -> Result<Value, String> {
-    let reason = |error: serde_yaml_ng::Error| {
-        let place = error.location().map(|place| (place.line(), place.column()));
-        located(&error, chunk, place)
-    };
-    let documents = serde_yaml_ng::Deserializer::from_str(text);
-    let mut value = serde_yaml_ng::Value::deserialize(documents).map_err(reason)?;
-    value.apply_merge().map_err(reason)?;
+    let parser = serde_yaml_ng::Deserializer::from_str(text);
+    let mut value =
+        serde_yaml_ng::Value::deserialize(parser).map_err(|error| reason(&error, chunk))?;
+    value.apply_merge().map_err(|error| reason(&error, chunk))?;
     to_json(value)
 }
 
-/// The parser's reason, with the line counted in the file and not in the document.
-fn located(error: &dyn fmt::Display, chunk: &Chunk, place: Option<(usize, usize)>) -> String {
+/// The parser's reason, with lines counted in the file and not in the document.
+fn reason(error: &dyn fmt::Display, chunk: &Chunk) -> String {
+    const LINE: &str = " at line ";
     let text = error.to_string().replace('\n', " ");
-    let Some((line, column)) = place else {
-        return text;
-    };
-    let suffix = format!(" at line {line} column {column}");
-    let line = chunk.first_line + line.max(1) - 1;
-    format!(
-        "{} at line {line} column {column}",
-        text.replace(&suffix, "")
-    )
+    let mut parts = text.split(LINE);
+    let mut reason = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.len() - part.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (number, rest) = part.split_at(digits);
+        reason.push_str(LINE);
+        match number.parse::<usize>() {
+            Ok(line) => reason.push_str(&(chunk.first_line + line.max(1) - 1).to_string()),
+            Err(_) => reason.push_str(number),
+        }
+        reason.push_str(rest);
+    }
+    reason
 }
 
 /// As Kubernetes does it: keys that are numbers or booleans become text.

@@ -15,7 +15,7 @@ use super::{
     archive::{Verifier, write_frame},
     exit::{CommandError, Exit},
     progress::Progress,
-    session::Session,
+    session::{Server, Session},
     tally::complain,
 };
 
@@ -30,9 +30,10 @@ pub(super) struct ExportArgs {
 /// disk.
 pub(super) async fn run(
     args: ExportArgs,
-    session: &Session,
+    server: &Server,
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
+    let session = &server.connect().await?;
     if args.file.as_os_str() == "-" {
         let count = export(session, out, CommandError::output).await?;
         out.flush().map_err(CommandError::output)?;

@@ -10,7 +10,7 @@ use super::{
     args::{OutputArgs, ReadArgs},
     exit::CommandError,
     output::Objects,
-    session::Session,
+    session::Server,
     tally::Tally,
     target,
 };
@@ -34,10 +34,11 @@ pub(super) struct GetArgs {
 /// Prints each object that is there and complains about each that is not.
 pub(super) async fn run(
     args: GetArgs,
-    session: &Session,
+    server: &Server,
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
     let keys = target::keys(&args.objects, args.namespace.as_deref())?;
+    let session = &server.connect().await?;
     let view = args.output.view();
     let OutputArgs {
         output,

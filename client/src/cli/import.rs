@@ -20,7 +20,7 @@ use super::{
     exit::CommandError,
     output,
     progress::Progress,
-    session::Session,
+    session::{Server, Session},
     tally::Tally,
 };
 
@@ -40,7 +40,7 @@ pub(super) struct ImportArgs {
 /// Reads the file twice: nothing is written before all of it has proved whole.
 pub(super) async fn run(
     args: ImportArgs,
-    session: &Session,
+    server: &Server,
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
     let (name, mut file) = open(&args.file)?;
@@ -51,6 +51,7 @@ pub(super) async fn run(
     file.rewind()
         .map_err(|error| CommandError::file(&name, error))?;
 
+    let session = &server.connect().await?;
     let status = session
         .status()
         .await

@@ -10,7 +10,7 @@ use super::{
     exit::CommandError,
     output::{Format, ListEnd, Objects},
     progress::Progress,
-    session::Session,
+    session::Server,
     tally::complain,
 };
 
@@ -33,9 +33,10 @@ pub(super) struct ListArgs {
 /// Writes every page as it comes: the list is never held as a whole.
 pub(super) async fn run(
     args: ListArgs,
-    session: &Session,
+    server: &Server,
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
+    let session = &server.connect().await?;
     let view = args.output.view();
     let OutputArgs {
         output,

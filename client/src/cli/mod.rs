@@ -43,7 +43,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use self::{
     exit::{CommandError, EXIT_HELP},
-    session::Session,
+    session::Server,
     tally::complain,
 };
 
@@ -65,6 +65,7 @@ struct GlobalArgs {
         long,
         global = true,
         env = "LISTWATCH_SERVER",
+        hide_env_values = true,
         value_name = "HOST:PORT",
         default_value = "127.0.0.1:7450"
     )]
@@ -118,19 +119,22 @@ async fn dispatch(cli: Cli, out: &mut dyn Write) -> Result<(), CommandError> {
     if let Command::Completions(args) = &cli.command {
         return completions::run(args, Cli::command(), out);
     }
-    let session = &Session::connect(&cli.global.server, cli.global.timeout).await?;
+    let server = &Server {
+        address: cli.global.server,
+        timeout: cli.global.timeout,
+    };
     match cli.command {
-        Command::Get(args) => get::run(args, session, out).await,
-        Command::List(args) => list::run(args, session, out).await,
-        Command::Watch(args) => watch::run(args, session, out).await,
-        Command::Create(args) => write::create(args, session, out).await,
-        Command::Put(args) => write::put(args, session, out).await,
-        Command::Delete(args) => delete::run(args, session, out).await,
-        Command::Apply(args) => apply::run(args, session, out).await,
-        Command::Compact(args) => compact::run(args, session, out).await,
-        Command::Status(args) => status::run(args, session, out).await,
-        Command::Export(args) => export::run(args, session, out).await,
-        Command::Import(args) => import::run(args, session, out).await,
+        Command::Get(args) => get::run(args, server, out).await,
+        Command::List(args) => list::run(args, server, out).await,
+        Command::Watch(args) => watch::run(args, server, out).await,
+        Command::Create(args) => write::create(args, server, out).await,
+        Command::Put(args) => write::put(args, server, out).await,
+        Command::Delete(args) => delete::run(args, server, out).await,
+        Command::Apply(args) => apply::run(args, server, out).await,
+        Command::Compact(args) => compact::run(args, server, out).await,
+        Command::Status(args) => status::run(args, server, out).await,
+        Command::Export(args) => export::run(args, server, out).await,
+        Command::Import(args) => import::run(args, server, out).await,
         Command::Completions(_) => Ok(()),
     }
 }

@@ -27,28 +27,38 @@ const PATIENCE: BackoffOptions = BackoffOptions {
     max: Duration::from_secs(2),
 };
 
+/// Where the server is: commands connect after they have looked at their arguments, so
+/// that a wrong command line is called wrong also when there is no server.
+pub(super) struct Server {
+    /// `HOST:PORT`.
+    pub(super) address: String,
+    /// What `--timeout` says, if it was given.
+    pub(super) timeout: Option<Duration>,
+}
+
 /// A connection to one server.
-#[derive(Clone)]
 pub(super) struct Session {
     client: Client,
     timeout: Option<Duration>,
 }
 
-impl Session {
+impl Server {
     /// Connects now, so that a missing server is told apart from a failing call.
-    pub(super) async fn connect(
-        server: &str,
-        timeout: Option<Duration>,
-    ) -> Result<Self, CommandError> {
+    pub(super) async fn connect(&self) -> Result<Session, CommandError> {
+        let Self {
+            address: server,
+            timeout,
+        } = self;
+        let timeout = *timeout;
         let connected = Client::builder()
-            .endpoint(server)
+            .endpoint(server.as_str())
             .user_agent(concat!("listwatch-cli/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(timeout.map_or(CONNECT_TIMEOUT, |it| it.min(CONNECT_TIMEOUT)))
             .request_timeout(timeout.unwrap_or(DEFAULT_REQUEST_TIMEOUT))
             .connect()
             .await;
         match connected {
-            Ok(client) => Ok(Self { client, timeout }),
+            Ok(client) => Ok(Session { client, timeout }),
             Err(ClientError::Endpoint { problem, .. }) => Err(CommandError::usage(format!(
                 "--server {server:?}: {problem}: write HOST:PORT"
             ))),
@@ -60,7 +70,9 @@ impl Session {
             )),
         }
     }
+}
 
+impl Session {
     /// The library's client, for the commands that stream.
     pub(super) fn client(&self) -> &Client {
         &self.client

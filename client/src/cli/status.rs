@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use listwatch::v1::GetStatusResponse;
 use serde::Serialize;
 
-use super::{exit::CommandError, output::write_yaml, session::Session, table::Table};
+use super::{exit::CommandError, output::write_yaml, session::Server, table::Table};
 
 /// Flags of `status`.
 #[derive(Args, Debug)]
@@ -30,9 +30,10 @@ enum StatusFormat {
 /// Prints them.
 pub(super) async fn run(
     args: StatusArgs,
-    session: &Session,
+    server: &Server,
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
+    let session = &server.connect().await?;
     let status = session
         .status()
         .await

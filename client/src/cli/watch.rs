@@ -13,7 +13,7 @@ use super::{
     args::{OutputArgs, SelectorArgs},
     events::Events,
     exit::{CommandError, Exit},
-    session::Session,
+    session::Server,
     target,
 };
 
@@ -65,12 +65,13 @@ pub(super) struct WatchArgs {
 /// Watches until something ends it.
 pub(super) async fn run(
     args: WatchArgs,
-    session: &Session,
+    server: &Server,
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
-    let deadline = session.timeout().map(|timeout| Instant::now() + timeout);
+    let deadline = server.timeout.map(|timeout| Instant::now() + timeout);
     let view = args.output.view();
     let request = request(&args, view)?;
+    let session = &server.connect().await?;
     let mut shown = Shown {
         events: Events::new(
             out,

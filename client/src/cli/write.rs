@@ -19,7 +19,7 @@ use super::{
     form::Form,
     manifest,
     output::{Format, key_name, write_yaml},
-    session::Session,
+    session::{Server, Session},
     span,
     tally::Tally,
     target,
@@ -91,16 +91,16 @@ enum Mode {
 /// Writes objects that must not exist yet.
 pub(super) async fn create(
     args: CreateArgs,
-    session: &Session,
+    server: &Server,
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
-    write(args.write, Mode::Create, session, out).await
+    write(args.write, Mode::Create, server, out).await
 }
 
 /// Writes objects whatever is there, or only over a given revision.
 pub(super) async fn put(
     args: PutArgs,
-    session: &Session,
+    server: &Server,
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
     write(
@@ -108,7 +108,7 @@ pub(super) async fn put(
         Mode::Put {
             if_revision: args.if_revision,
         },
-        session,
+        server,
         out,
     )
     .await
@@ -117,7 +117,7 @@ pub(super) async fn put(
 async fn write(
     args: WriteArgs,
     mode: Mode,
-    session: &Session,
+    server: &Server,
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
     let ttl = match args.ttl {
@@ -130,10 +130,12 @@ async fn write(
     let mut tally = Tally::default();
     if args.files.files.is_empty() {
         let resource = from_flags(&args)?;
+        let session = &server.connect().await?;
         let result = store(session, mode, resource.clone(), ttl).await;
         report(result, resource, args.output, &mut tally, out)?;
         return tally.finish();
     }
+    let session = &server.connect().await?;
     let documents = documents::read(&args.files.files, args.files.recursive, stdin);
     for (origin, document) in documents {
         let items = match document {
