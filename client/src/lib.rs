@@ -8,6 +8,7 @@ pub mod error;
 pub mod list;
 mod retry;
 pub mod select;
+pub mod watcher;
 
 pub use client::{Client, ResponseStream};
 pub use connect::ClientBuilder;
@@ -15,3 +16,4 @@ pub use error::{ClientError, Failure};
 pub use list::{Listing, Pages};
 pub use listwatch::v1;
 pub use select::{Select, key};
+pub use watcher::{Event, WatchOptions, Watcher, watcher};
