@@ -1,5 +1,8 @@
 //! What the `listwatch` command promises, tried on the built program.
 
+// The fake and the runs stand outside of test functions, where clippy.toml allows it.
+#![allow(clippy::unwrap_used)]
+
 #[path = "cli/apply.rs"]
 mod apply;
 #[path = "cli/backup.rs"]

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     form::Form,
-    output::{Format, cells, columns, key_name, now, write_yaml},
+    output::{Format, cells, columns, dash, key_name, now, write_yaml},
     table::Table,
 };
 
@@ -45,6 +45,7 @@ struct BookmarkForm<'a> {
     revision: i64,
     latest_revision: i64,
     coalesced_count: i64,
+    #[serde(skip_serializing_if = "str::is_empty")]
     resume_token: &'a str,
 }
 
@@ -118,18 +119,18 @@ impl<'w> Events<'w> {
         let kind = bookmark_name(bookmark.kind);
         match self.format {
             Format::Table => {
-                let dash = || "-".to_owned();
+                let none = || "-".to_owned();
                 let mut row = vec![
                     "BOOKMARK".into(),
-                    dash(),
+                    none(),
                     kind,
                     bookmark.revision.to_string(),
-                    dash(),
+                    none(),
                 ];
                 if self.show_labels {
-                    row.push(dash());
+                    row.push(none());
                 }
-                row.push(bookmark.resume_token.clone());
+                row.push(dash(bookmark.resume_token.clone()));
                 self.table.write(self.out, vec![row])
             }
             Format::Name => writeln!(self.out, "BOOKMARK {kind} {}", bookmark.revision),

@@ -204,7 +204,7 @@ pub(super) fn cells(
 }
 
 /// An empty cell would make the columns ambiguous to `awk`.
-fn dash(text: String) -> String {
+pub(super) fn dash(text: String) -> String {
     if text.is_empty() { "-".into() } else { text }
 }
 

@@ -39,6 +39,8 @@ pub(crate) struct State {
     pub(crate) batches: Vec<usize>,
     /// Leaves the footer out of exports.
     pub(crate) cuts_exports: bool,
+    /// Breaks off every open watch.
+    pub(crate) break_watches: Arc<tokio::sync::Notify>,
     log: Vec<(String, WatchEvent)>,
     changed: tokio::sync::broadcast::Sender<(String, WatchEvent)>,
 }
@@ -62,6 +64,7 @@ impl Fake {
             views: vec![],
             batches: vec![],
             cuts_exports: false,
+            break_watches: Arc::default(),
             log: vec![],
             changed: tokio::sync::broadcast::channel(1000).0,
         };
@@ -378,7 +381,11 @@ impl ListWatchService for Fake {
                 })
             }
         });
-        Ok(Response::new(first.chain(changes).boxed()))
+        let broken = state.break_watches.clone().notified_owned();
+        let end = stream::iter([Err(Status::unavailable("broken off"))]);
+        Ok(Response::new(
+            first.chain(changes).take_until(broken).chain(end).boxed(),
+        ))
     }
 
     type WatchManyStream = Events<WatchManyResponse>;

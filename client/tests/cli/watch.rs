@@ -43,6 +43,32 @@ async fn a_watch_shows_what_exists_and_then_every_change_as_it_happens() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_watch_goes_on_by_itself_without_a_gap_or_a_repetition() {
+    let fake = Fake::start().await;
+    put(&fake, "a");
+    let mut child = command(
+        &fake,
+        &["watch", "pods", "-o", "name", "--until-events", "4"],
+    )
+    .spawn()
+    .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || lines.next().unwrap().unwrap();
+    assert_eq!(next(), "EXISTING pods/a");
+    put(&fake, "b");
+    assert_eq!(next(), "ADDED pods/b");
+    fake.state().break_watches.notify_waiters();
+    put(&fake, "c");
+    assert_eq!(next(), "ADDED pods/c");
+    put(&fake, "d");
+    assert_eq!(next(), "ADDED pods/d");
+    let ran = end(child);
+    assert_eq!(ran.code, 0);
+    assert!(ran.err.contains("watch interrupted: "), "{}", ran.err);
+    assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_watch_starts_wherever_it_is_told_to() {
     let fake = Fake::start().await;
     for name in ["a", "b", "a"] {
@@ -56,7 +82,7 @@ async fn a_watch_starts_wherever_it_is_told_to() {
     assert_eq!(watch(&["--after-revision", "1"]), ["ADDED", "MODIFIED"]);
     assert_eq!(watch(&["--resume", "r2"]), ["MODIFIED"]);
     assert!(watch(&["--now"]).is_empty());
-    assert_eq!(watch(&["a", "--after-revision", "1"]).len(), 0 + 1);
+    assert_eq!(watch(&["a", "--after-revision", "1"]).len(), 1);
     let all = watch(&["--initial-only", "--bookmarks"]);
     assert_eq!(all, ["BOOKMARK", "EXISTING", "EXISTING", "BOOKMARK"]);
 }
