@@ -8,15 +8,15 @@ use tonic::Code;
 
 use super::{
     args::FileArgs,
-    documents, exact_json,
+    exact_json,
     exit::CommandError,
     form,
-    manifest::{self, Desired},
+    manifest::Desired,
     output::Format,
     progress::Progress,
     session::{Server, Session},
     tally::Tally,
-    write::{print, stdin},
+    write::print,
 };
 use crate::ClientError;
 
@@ -51,31 +51,25 @@ pub(super) async fn run(
     let session = &server.connect().await?;
     let mut tally = Tally::default();
     let mut progress = Progress::unless_output_is_seen("objects applied");
-    for (origin, document) in documents::read(&args.files.files, args.files.recursive, stdin) {
-        let items = match document {
-            Ok(document) => manifest::objects(origin, document, args.namespace.as_deref()),
-            Err(why) => vec![(origin, Err(why))],
+    for (origin, object) in args.files.objects(args.namespace.as_deref()) {
+        let object = match object {
+            Ok(object) => object,
+            Err(why) => {
+                progress.clear();
+                tally.failed(CommandError::document(origin, why).partly())?;
+                continue;
+            }
         };
-        for (origin, object) in items {
-            let object = match object {
-                Ok(object) => object,
-                Err(why) => {
-                    progress.clear();
-                    tally.failed(CommandError::document(origin, why).partly())?;
-                    continue;
-                }
-            };
-            match apply(session, &object).await {
-                Ok((stored, outcome)) => {
-                    tally.done();
-                    progress.add(1);
-                    print(&stored, outcome, args.output, out).map_err(CommandError::output)?;
-                }
-                Err(error) => {
-                    progress.clear();
-                    let failure = CommandError::call_about(&error, object.resource.key.as_ref());
-                    tally.failed(failure.about(origin).partly())?;
-                }
+        match apply(session, &object).await {
+            Ok((stored, outcome)) => {
+                tally.done();
+                progress.add(1);
+                print(&stored, outcome, args.output, out).map_err(CommandError::output)?;
+            }
+            Err(error) => {
+                progress.clear();
+                let failure = CommandError::call_about(&error, object.resource.key.as_ref());
+                tally.failed(failure.about(origin).partly())?;
             }
         }
     }

@@ -1,11 +1,14 @@
 //! Flags that several commands share.
 
-use std::path::PathBuf;
+use std::{
+    io::{self, BufRead, BufReader},
+    path::PathBuf,
+};
 
 use clap::{Args, ValueEnum};
 use listwatch::v1::{Consistency, FieldRequirement, LabelRequirement, Selector, View, consistency};
 
-use super::{output::Format, selector};
+use super::{documents, manifest, output::Format, selector, tally::complain};
 
 /// What `-l` parses to.
 #[derive(Clone, Debug, Default)]
@@ -130,4 +133,24 @@ pub(super) struct FileArgs {
     /// Also the folders below
     #[arg(short = 'R', long, requires = "files")]
     pub(super) recursive: bool,
+}
+
+impl FileArgs {
+    /// The objects of all the documents in order; each one that cannot be had with the
+    /// reason. Warnings go to standard error.
+    pub(super) fn objects<'a>(
+        &'a self,
+        namespace: Option<&'a str>,
+    ) -> impl Iterator<Item = manifest::Item> + 'a {
+        let stdin = || -> Box<dyn BufRead> { Box::new(BufReader::new(io::stdin())) };
+        documents::read(&self.files, self.recursive, stdin).flat_map(move |document| {
+            for warning in &document.warnings {
+                complain(&format!("warning: {}: {warning}", document.origin));
+            }
+            match document.content {
+                Ok(content) => manifest::objects(document.origin, content, namespace),
+                Err(why) => vec![(document.origin, Err(why))],
+            }
+        })
+    }
 }

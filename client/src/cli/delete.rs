@@ -8,15 +8,12 @@ use tonic::Code;
 
 use super::{
     args::FileArgs,
-    documents,
     exit::CommandError,
     get::not_found_hint,
-    manifest,
     output::key_name,
     session::{Server, Session},
     tally::Tally,
     target,
-    write::stdin,
 };
 
 /// Flags of `delete`.
@@ -68,23 +65,17 @@ pub(super) async fn run(
         return tally.finish();
     }
     let session = &server.connect().await?;
-    for (origin, document) in documents::read(&args.files.files, args.files.recursive, stdin) {
-        let items = match document {
-            Ok(document) => manifest::objects(origin, document, namespace),
-            Err(why) => vec![(origin, Err(why))],
-        };
-        for (origin, object) in items {
-            match object {
-                Ok(object) if object.is_generated => {
-                    let why = "generateName tells no name to delete".into();
-                    tally.failed(CommandError::document(origin, why))?;
-                }
-                Ok(object) => {
-                    let key = object.resource.key.unwrap_or_default();
-                    delete(&args, key, session, &mut tally, out).await?;
-                }
-                Err(why) => tally.failed(CommandError::document(origin, why))?,
+    for (origin, object) in args.files.objects(namespace) {
+        match object {
+            Ok(object) if object.is_generated => {
+                let why = "generateName tells no name to delete".into();
+                tally.failed(CommandError::document(origin, why))?;
             }
+            Ok(object) => {
+                let key = object.resource.key.unwrap_or_default();
+                delete(&args, key, session, &mut tally, out).await?;
+            }
+            Err(why) => tally.failed(CommandError::document(origin, why))?,
         }
     }
     tally.finish()

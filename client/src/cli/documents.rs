@@ -12,8 +12,9 @@ use std::{
     sync::Arc,
 };
 
-use serde::Deserialize as _;
 use serde_json::Value;
+
+use super::parse::{self, Parsed};
 
 /// Where a document was found; shown in front of whatever is said about it.
 #[derive(Clone, Debug)]
@@ -58,8 +59,25 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One document, or why there is none.
-pub(super) type Document = (Origin, Result<Value, String>);
+/// One document.
+pub(super) struct Document {
+    /// Where it was found.
+    pub(super) origin: Origin,
+    /// What it holds, or why that cannot be read.
+    pub(super) content: Result<Value, String>,
+    /// What is wrong with it and still leaves one meaning.
+    pub(super) warnings: Vec<String>,
+}
+
+impl Document {
+    fn unreadable(name: &str, why: String) -> Self {
+        Self {
+            origin: Origin::file(name),
+            content: Err(why),
+            warnings: vec![],
+        }
+    }
+}
 
 /// The documents of all `paths` in order; `-` is `stdin`. Folders give their `*.yaml`,
 /// `*.yml` and `*.json` files sorted by name, with `recursive` also those below.
@@ -87,7 +105,7 @@ pub(super) fn read<'a>(
             });
             match opened {
                 Ok((name, reader)) => Box::new(documents(&name, reader)),
-                Err((name, why)) => Box::new([(Origin::file(&name), Err(why))].into_iter()),
+                Err((name, why)) => Box::new([Document::unreadable(&name, why)].into_iter()),
             }
         })
 }
@@ -155,32 +173,32 @@ pub(super) fn documents<R: BufRead>(
     let file = Origin::file(name);
     let is_json = name.to_ascii_lowercase().ends_with(".json");
     let mut number = 0;
-    Chunks {
+    let chunks = Chunks {
         reader,
         line: 0,
         held: None,
-    }
-    .flat_map(move |chunk| {
-        let parsed = match chunk {
-            Ok(chunk) => parse(&chunk, is_json)
-                .into_iter()
-                .map(|d| (chunk.line, d))
-                .collect(),
-            Err(error) => vec![(0, Err(error.to_string()))],
+        has_failed: false,
+    };
+    chunks.flat_map(move |chunk| {
+        let (line, parsed) = match chunk {
+            Ok(chunk) => (chunk.line, parse(&chunk, is_json)),
+            Err(error) => (0, vec![(Err(error.to_string()), vec![])]),
         };
         let mut found = Vec::with_capacity(parsed.len());
-        for (line, document) in parsed {
-            if let Ok(Value::Null) = document {
+        for (content, warnings) in parsed {
+            if let Ok(Value::Null) = content {
                 continue;
             }
             number += 1;
-            found.push((
-                Origin {
-                    document: Some((number, line)),
-                    ..file.clone()
-                },
-                document,
-            ));
+            let origin = Origin {
+                document: Some((number, line)),
+                ..file.clone()
+            };
+            found.push(Document {
+                origin,
+                content,
+                warnings,
+            });
         }
         found
     })
@@ -202,12 +220,17 @@ struct Chunks<R> {
     line: usize,
     /// The `---` line that ended the chunk before.
     held: Option<Vec<u8>>,
+    /// Reading failed, and would again.
+    has_failed: bool,
 }
 
 impl<R: BufRead> Iterator for Chunks<R> {
     type Item = io::Result<Chunk>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if self.has_failed {
+            return None;
+        }
         let mut chunk = Chunk {
             first_line: self.line.max(1),
             line: 0,
@@ -222,7 +245,10 @@ impl<R: BufRead> Iterator for Chunks<R> {
                     match self.reader.read_until(b'\n', &mut line) {
                         Ok(0) => return (chunk.line > 0).then_some(Ok(chunk)),
                         Ok(_) => self.line += 1,
-                        Err(error) => return Some(Err(error)),
+                        Err(error) => {
+                            self.has_failed = true;
+                            return Some(Err(error));
+                        }
                     }
                     if self.line == 1 && line.starts_with(b"\xef\xbb\xbf") {
                         line.drain(..3);
@@ -278,40 +304,30 @@ fn is_blank(line: &[u8]) -> bool {
     line.is_empty() || line.starts_with(b"#")
 }
 
-fn parse(chunk: &Chunk, is_json: bool) -> Vec<Result<Value, String>> {
+fn parse(chunk: &Chunk, is_json: bool) -> Vec<Parsed> {
     let text = match std::str::from_utf8(&chunk.text) {
         Ok(text) => text,
-        Err(_) => return vec![Err("is not UTF-8 text".into())],
+        Err(_) => return vec![(Err("is not UTF-8 text".into()), vec![])],
     };
+    let mut documents = Vec::new();
     if is_json || text.trim_start().starts_with('{') {
-        let documents = parse_json(chunk, text);
-        // YAML's flow style looks like JSON at first: `{kind: Pod}`.
-        if is_json || matches!(documents.first(), Some(Ok(_))) {
-            return documents;
+        documents = parse::json(text);
+    }
+    // YAML's flow style looks like JSON at first: `{kind: Pod}`.
+    if !is_json && !matches!(documents.first(), Some((Ok(_), _))) {
+        documents = vec![parse::yaml(text)];
+    }
+    for (content, _) in &mut documents {
+        if let Err(why) = content {
+            *why = reason(why, chunk);
         }
     }
-    vec![parse_yaml(chunk, text)]
-}
-
-fn parse_json(chunk: &Chunk, text: &str) -> Vec<Result<Value, String>> {
-    let documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     documents
-        .map(|document| document.map_err(|error| reason(&error, chunk)))
-        .collect()
-}
-
-fn parse_yaml(chunk: &Chunk, text: &str) -> Result<Value, String> {
-    let parser = serde_yaml_ng::Deserializer::from_str(text);
-    let mut value =
-        serde_yaml_ng::Value::deserialize(parser).map_err(|error| reason(&error, chunk))?;
-    value.apply_merge().map_err(|error| reason(&error, chunk))?;
-    to_json(value)
 }
 
 /// The parser's reason, with lines counted in the file and not in the document.
-fn reason(error: &dyn fmt::Display, chunk: &Chunk) -> String {
+fn reason(text: &str, chunk: &Chunk) -> String {
     const LINE: &str = " at line ";
-    let text = error.to_string().replace('\n', " ");
     let mut parts = text.split(LINE);
     let mut reason = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -327,47 +343,6 @@ fn reason(error: &dyn fmt::Display, chunk: &Chunk) -> String {
     reason
 }
 
-/// As Kubernetes does it: keys that are numbers or booleans become text.
-fn to_json(value: serde_yaml_ng::Value) -> Result<Value, String> {
-    use serde_yaml_ng::Value as Yaml;
-    Ok(match value {
-        Yaml::Null => Value::Null,
-        Yaml::Bool(it) => it.into(),
-        Yaml::String(it) => it.into(),
-        Yaml::Number(it) => match (it.as_i64(), it.as_u64(), it.as_f64()) {
-            (Some(it), _, _) => it.into(),
-            (_, Some(it), _) => it.into(),
-            (_, _, Some(it)) if it.is_finite() => it.into(),
-            _ => return Err(format!("{it} is a number that JSON cannot hold")),
-        },
-        Yaml::Sequence(items) => {
-            Value::Array(items.into_iter().map(to_json).collect::<Result<_, _>>()?)
-        }
-        Yaml::Mapping(entries) => {
-            let mut object = serde_json::Map::with_capacity(entries.len());
-            for (key, value) in entries {
-                let key = match key {
-                    Yaml::String(key) => key,
-                    Yaml::Bool(key) => key.to_string(),
-                    Yaml::Number(key) => key.to_string(),
-                    _ => return Err("has a key that is neither text nor a number".into()),
-                };
-                let value = to_json(value)?;
-                if object.insert(key.clone(), value).is_some() {
-                    return Err(format!("has the key {key:?} twice"));
-                }
-            }
-            Value::Object(object)
-        }
-        Yaml::Tagged(tagged) => {
-            return Err(format!(
-                "has the tag {}, which JSON cannot hold",
-                tagged.tag
-            ));
-        }
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -376,7 +351,7 @@ mod tests {
 
     fn read_text(name: &str, text: &str) -> Vec<(String, Result<Value, String>)> {
         documents(name, text.as_bytes())
-            .map(|(o, d)| (o.to_string(), d))
+            .map(|it| (it.origin.to_string(), it.content))
             .collect()
     }
 
@@ -464,40 +439,10 @@ mod tests {
     }
 
     #[test]
-    fn yaml_is_read_as_yaml_has_it() {
-        assert_eq!(
-            values("base: &b {x: 1, y: 2}\nuse:\n  <<: *b\n  y: 3\nsame: *b\n"),
-            [json!({"base": {"x": 1, "y": 2}, "use": {"x": 1, "y": 3}, "same": {"x": 1, "y": 2}})]
-        );
-        assert_eq!(
-            values("1: a\ntrue: b\nbig: 18446744073709551615\nf: 1.5\nn: ~\noct: 0o644\n"),
-            [
-                json!({"1": "a", "true": "b", "big": 18446744073709551615u64, "f": 1.5, "n": null, "oct": 420})
-            ]
-        );
-        for (text, reason) in [
-            ("a: 1\na: 2\n", "duplicate"),
-            ("1: a\n\"1\": b\n", "twice"),
-            ("a: .inf\n", "cannot hold"),
-            ("a: !secret x\n", "tag !secret"),
-            ("? [a]\n: b\n", "neither text nor"),
-            ("a: *nowhere\n", "unknown anchor"),
-            ("a:\n\t- b\n", "cannot start any token"),
-        ] {
-            let found = read_text("f.yaml", text);
-            let why = found[0].1.as_ref().unwrap_err();
-            assert!(
-                why.contains(reason) && !why.contains('\n'),
-                "{text:?}: {why}"
-            );
-        }
-    }
-
-    #[test]
     fn text_that_is_not_utf8_is_an_error_and_no_panic() {
         let found: Vec<_> = documents("f.yaml", &b"a: \xff\n---\nb: 1\n"[..]).collect();
-        assert_eq!(found[0].1, Err("is not UTF-8 text".into()));
-        assert_eq!(found[1].1, Ok(json!({"b": 1})));
+        assert_eq!(found[0].content, Err("is not UTF-8 text".into()));
+        assert_eq!(found[1].content, Ok(json!({"b": 1})));
     }
 
     #[test]
@@ -513,7 +458,7 @@ mod tests {
         let read = |recursive| -> Vec<Value> {
             let paths = [folder.path().to_owned()];
             let found = super::read(&paths, recursive, || Box::new(io::empty()));
-            found.map(|(_, document)| document.unwrap()).collect()
+            found.map(|document| document.content.unwrap()).collect()
         };
         assert_eq!(
             read(false),
@@ -532,9 +477,9 @@ mod tests {
             "-".into(),
         ];
         let found: Vec<_> = super::read(&paths, false, || Box::new(&b"a: 1"[..])).collect();
-        assert!(found[0].1.as_ref().unwrap_err().contains("holds no"));
-        assert!(found[1].0.to_string().ends_with("gone.yaml"));
-        assert!(found[1].1.is_err());
-        assert_eq!(found[2].1, Ok(json!({"a": 1})));
+        assert!(found[0].content.as_ref().unwrap_err().contains("holds no"));
+        assert!(found[1].origin.to_string().ends_with("gone.yaml"));
+        assert!(found[1].content.is_err());
+        assert_eq!(found[2].content, Ok(json!({"a": 1})));
     }
 }

@@ -217,9 +217,9 @@ mod tests {
 
     fn read(text: &str, namespace: Option<&str>) -> Vec<(String, Result<Desired, String>)> {
         documents("f.yaml", text.as_bytes())
-            .flat_map(|(origin, document)| match document {
-                Ok(document) => objects(origin, document, namespace),
-                Err(why) => vec![(origin, Err(why))],
+            .flat_map(|document| match document.content {
+                Ok(content) => objects(document.origin, content, namespace),
+                Err(why) => vec![(document.origin, Err(why))],
             })
             .map(|(origin, object)| (origin.to_string(), object))
             .collect()

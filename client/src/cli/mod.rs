@@ -21,6 +21,7 @@ mod kinds;
 mod list;
 mod manifest;
 mod output;
+mod parse;
 mod progress;
 mod selector;
 mod session;

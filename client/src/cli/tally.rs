@@ -20,8 +20,13 @@ impl Tally {
     }
 
     /// One more has failed; says so. Hands the failure on if there is no use in going on.
-    pub(super) fn failed(&mut self, failure: CommandError) -> Result<(), CommandError> {
+    pub(super) fn failed(&mut self, mut failure: CommandError) -> Result<(), CommandError> {
         if failure.exit == Exit::Unavailable || failure.message.is_empty() {
+            if self.done > 0 && failure.exit == Exit::Unavailable {
+                failure
+                    .message
+                    .push_str(&format!("; stopped here, {} done", self.done));
+            }
             return Err(failure);
         }
         complain(&failure.message);

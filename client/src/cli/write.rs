@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::{self, BufReader, Read as _, Write},
+    io::{self, Read as _, Write},
     path::PathBuf,
     time::Duration,
 };
@@ -14,10 +14,8 @@ use listwatch::v1::{CreateRequest, Resource, UpdateRequest};
 
 use super::{
     args::FileArgs,
-    documents,
     exit::CommandError,
     form::Form,
-    manifest,
     output::{Format, key_name, write_yaml},
     session::{Server, Session},
     span,
@@ -136,28 +134,16 @@ async fn write(
         return tally.finish();
     }
     let session = &server.connect().await?;
-    let documents = documents::read(&args.files.files, args.files.recursive, stdin);
-    for (origin, document) in documents {
-        let items = match document {
-            Ok(document) => manifest::objects(origin, document, args.namespace.as_deref()),
-            Err(why) => vec![(origin, Err(why))],
-        };
-        for (origin, object) in items {
-            match object {
-                Ok(object) => {
-                    let result = store(session, mode, object.resource.clone(), ttl).await;
-                    report(result, object.resource, args.output, &mut tally, out)?;
-                }
-                Err(why) => tally.failed(CommandError::document(origin, why))?,
+    for (origin, object) in args.files.objects(args.namespace.as_deref()) {
+        match object {
+            Ok(object) => {
+                let result = store(session, mode, object.resource.clone(), ttl).await;
+                report(result, object.resource, args.output, &mut tally, out)?;
             }
+            Err(why) => tally.failed(CommandError::document(origin, why))?,
         }
     }
     tally.finish()
-}
-
-/// Standard input for `-f -`.
-pub(super) fn stdin() -> Box<dyn io::BufRead> {
-    Box::new(BufReader::new(io::stdin()))
 }
 
 fn from_flags(args: &WriteArgs) -> Result<Resource, CommandError> {
