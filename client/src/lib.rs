@@ -1,6 +1,7 @@
 //! The Listwatch client.
 
 pub mod backoff;
+pub mod cli;
 pub mod client;
 pub mod connect;
 pub mod error;
