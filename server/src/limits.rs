@@ -195,3 +195,5 @@ pub const COPY_BATCH_RECORDS: usize = 64;
 /// A segment is copied once a third of it is garbage: so a byte is copied at most about
 /// twice for each byte that is freed.
 pub const GARBAGE_SHARE: u64 = 3;
+/// Pause before the hub tries again to read a log that failed.
+pub const REREAD_PAUSE: Duration = Duration::from_secs(1);
