@@ -1,5 +1,9 @@
 //! Tests of the whole product, through its public API. Named after the promises that they
 //! hold: see `tests/README.md`.
 
+// A test binary is nobody's library.
+#![allow(unreachable_pub)]
+
 mod harness;
+mod validator;
 mod watch_promises;
