@@ -5,5 +5,7 @@
 #![allow(unreachable_pub)]
 
 mod harness;
+mod process;
+mod tidy;
 mod validator;
 mod watch_promises;

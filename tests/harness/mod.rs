@@ -1,5 +1,7 @@
 //! A server and a client for one test, and short words for requests.
 
+pub mod daemon;
+
 use std::{sync::Arc, time::Duration};
 
 use listwatch::v1::{
