@@ -2,7 +2,11 @@
 //! hold: see `tests/README.md`.
 
 #[allow(unreachable_pub)]
+// A test binary is nobody's library.
+#![allow(unreachable_pub)]
+
 mod harness;
 mod process;
 mod tidy;
+mod validator;
 mod watch_promises;

@@ -66,8 +66,8 @@ pub const INGEST_CHUNK: crate::store::PageLimit = crate::store::PageLimit {
     items: 4096,
     bytes: 8 * 1024 * 1024,
 };
-/// How a watch reads the log when its window does not reach back.
-pub const LOG_CHUNK: crate::store::PageLimit = crate::store::PageLimit {
+/// What a watch takes up at once, by default: from the window, the log or a state.
+pub const RESPONSE_CHUNK: crate::store::PageLimit = crate::store::PageLimit {
     items: MAX_RESPONSE_EVENTS,
     bytes: MAX_RESPONSE_BYTES,
 };
@@ -75,8 +75,6 @@ pub const LOG_CHUNK: crate::store::PageLimit = crate::store::PageLimit {
 pub const MAX_SHELVED_SNAPSHOTS: usize = 32;
 /// How long a reader may hold a snapshot before it goes on from the store's history.
 pub const SNAPSHOT_LIFE: Duration = Duration::from_secs(30);
-/// How a watch reads a state: pages that make responses of a good size.
-pub const INITIAL_CHUNK: crate::store::PageLimit = LOG_CHUNK;
 /// Below this many changes a net difference is sent whatever the number of objects.
 pub const NET_COUNT_FLOOR: u64 = 64;
 
