@@ -60,9 +60,9 @@ pub const MAX_WINDOW_BYTES: usize = 64 * 1024 * 1024;
 pub const DEFAULT_WINDOW_SPAN: Duration = Duration::from_secs(75);
 /// Events that a watch takes up at once: enough to join, few enough to stay prompt.
 pub const MAX_RESPONSE_EVENTS: usize = 1000;
-/// A response is sent when it holds this much. Commits are not split, so it can be
-/// larger by one commit.
-pub const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
+/// A response is sent when it holds this much: what a stalled stream keeps, and what joined
+/// best when it was measured. Commits are not split, so it can be one that is larger.
+pub const MAX_RESPONSE_BYTES: usize = 32 * 1024;
 /// How long a read waits for a revision that this server has not reached: Kubernetes' 3 s.
 pub const DEFAULT_REVISION_WAIT: Duration = Duration::from_secs(3);
 /// How the hub reads the log when it loads or has fallen behind.
@@ -199,3 +199,8 @@ pub const COPY_BATCH_RECORDS: usize = 64;
 pub const GARBAGE_SHARE: u64 = 3;
 /// Pause before the hub tries again to read a log that failed.
 pub const REREAD_PAUSE: Duration = Duration::from_secs(1);
+/// Values of a label under which one watch is filed; one that takes more is asked about
+/// every event instead.
+pub const MAX_FILED_VALUES: usize = 16;
+/// Steps that a watch takes in one poll when there is nothing to send.
+pub const MAX_STEPS_A_POLL: usize = 16;

@@ -48,18 +48,24 @@ impl Hub {
                 None => by_collection.push((name, vec![event.clone()])),
             }
         }
-        let mut touched = Vec::with_capacity(by_collection.len());
+        let mut woken = Vec::new();
         for (name, events) in by_collection {
             // A collection first heard of now was empty up to the commit before.
             let entry = self.entry(name, || commit.revision.previous());
-            if let Some(window) = &entry.window {
-                window.write().apply(commit.revision, commit.time, events);
+            match &entry.window {
+                Some(window) => {
+                    let shared = window.write().apply(commit.revision, commit.time, events);
+                    let events = &shared.commit.events;
+                    entry.interest.mark(commit.revision, events, &mut woken);
+                }
+                None => entry.interest.mark(commit.revision, &events, &mut woken),
             }
-            touched.push(entry);
         }
+        // Marked before it is visible: a watch without a mark has seen all that concerns
+        // it up to here. Woken after, so that it finds what it was woken for.
         self.applied.send_replace(commit.revision);
-        for entry in touched {
-            entry.changed.send_replace(commit.revision);
+        for waiter in woken {
+            waiter.wake();
         }
     }
 }

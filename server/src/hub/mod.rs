@@ -7,6 +7,7 @@
 
 mod cursor;
 mod ingest;
+mod interest;
 mod resume;
 mod snapshot;
 mod window;
@@ -27,8 +28,10 @@ pub use self::{
     cursor::{Begin, Cursor, Delivery, DeliveryKind, DeliveryMode, Step},
     resume::{CatchUp, Position, ResumeStep, StartPoint},
     snapshot::StateReader,
+    window::ENCODINGS,
 };
 use self::{
+    interest::Interest,
     snapshot::SnapshotShelf,
     window::{Sizing, Window},
 };
@@ -102,8 +105,8 @@ pub(crate) struct CollectionHub {
     name: Collection,
     /// `None`: cache size 0.
     window: Option<RwLock<Window>>,
-    /// The newest revision that changed this collection; wakes its watchers.
-    changed: watch::Sender<Revision>,
+    /// Its watches, by what they want to hear of.
+    interest: Interest,
     watches: AtomicUsize,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -259,6 +262,14 @@ impl Hub {
         Ok((self.store.get(key, applied).await?, applied))
     }
 
+    /// Wakes every watch, for a reason that is not an event.
+    pub(crate) fn wake_watches(&self) {
+        let collections: Vec<_> = self.collections.read().values().cloned().collect();
+        for collection in collections {
+            collection.interest.wake_all();
+        }
+    }
+
     /// Counts by collection, for status.
     pub fn counts(&self) -> Vec<CollectionCounts> {
         let collections: Vec<_> = self.collections.read().values().cloned().collect();
@@ -303,7 +314,7 @@ impl Hub {
             Arc::new(CollectionHub {
                 name: name.clone(),
                 window: (size > 0).then(|| RwLock::new(Window::new(sizing, floor()))),
-                changed: watch::channel(Revision::ZERO).0,
+                interest: Interest::default(),
                 watches: AtomicUsize::new(0),
                 hits: AtomicU64::new(0),
                 misses: AtomicU64::new(0),
