@@ -180,6 +180,15 @@ impl Watching {
         next.expect("the watch is silent")
     }
 
+    /// The same, for a watch that may be silent for longer.
+    pub async fn next_within(
+        &mut self,
+        patience: Duration,
+    ) -> Result<Option<v1::WatchResponse>, tonic::Status> {
+        let next = tokio::time::timeout(patience, self.stream.message()).await;
+        next.expect("the watch is silent")
+    }
+
     /// Responses up to the first with a bookmark of this kind, that one included.
     pub async fn until(&mut self, kind: v1::BookmarkKind) -> Vec<v1::WatchResponse> {
         let mut responses = Vec::new();
