@@ -481,15 +481,21 @@ impl Cursor {
                 0,
             );
         }
-        let wanted = |e: &Event| self.selector.matches_name(&e.object.key.object);
-        let (merged, left_out) = merge(events, wanted);
-        (
-            merged
-                .iter()
-                .filter_map(|event| self.transition(event))
-                .collect(),
-            left_out,
-        )
+        let mut changes = 0;
+        let wanted = events.filter(|e| self.selector.matches_name(&e.object.key.object));
+        let counted = wanted.inspect(|event| changes += u64::from(self.concerns(event)));
+        let merged = merge(counted);
+        let deliveries: Vec<_> = merged
+            .iter()
+            .filter_map(|event| self.transition(event))
+            .collect();
+        let left_out = changes - deliveries.len() as u64;
+        (deliveries, left_out)
+    }
+
+    /// A watch of every change would deliver it.
+    fn concerns(&self, event: &Event) -> bool {
+        self.transition(event).is_some()
     }
 
     /// What one change is to this selector. An object that starts to match is added, one
@@ -551,16 +557,10 @@ fn fit(chunk: &mut LogChunk, limit: PageLimit) {
 
 /// Merges the events of each object (by uid) into one: from the version before the first
 /// to the last. An object that came and went leaves nothing. Ordered by the last event.
-/// Also says how many events were left out.
-fn merge<'a>(
-    events: impl Iterator<Item = &'a Event>,
-    wanted: impl Fn(&Event) -> bool,
-) -> (Vec<Event>, u64) {
+fn merge<'a>(events: impl Iterator<Item = &'a Event>) -> Vec<Event> {
     let mut merged: Vec<Option<Event>> = Vec::new();
     let mut place: HashMap<Uid, usize> = HashMap::new();
-    let mut seen = 0;
-    for event in events.filter(|event| wanted(event)) {
-        seen += 1;
+    for event in events {
         let earlier = place.insert(event.object.uid, merged.len());
         let earlier = earlier.and_then(|place| merged[place].take());
         merged.push(match earlier {
@@ -577,7 +577,5 @@ fn merge<'a>(
             }),
         });
     }
-    let merged: Vec<Event> = merged.into_iter().flatten().collect();
-    let left_out = seen - merged.len() as u64;
-    (merged, left_out)
+    merged.into_iter().flatten().collect()
 }

@@ -21,7 +21,9 @@ use super::{
     status, token, wire,
 };
 use crate::{
-    hub::{Begin, CatchUp, Cursor, DeliveryMode, Position, StartPoint, Step},
+    hub::{
+        Begin, CatchUp, Cursor, Delivery, DeliveryKind, DeliveryMode, Position, StartPoint, Step,
+    },
     limits::{MAX_BATCH_DELAY, MAX_BOOKMARK_INTERVAL, MAX_TOKEN_BYTES, MIN_BOOKMARK_INTERVAL},
     store::StoreId,
 };
@@ -34,6 +36,37 @@ struct Shape {
     max_batch_delay: Duration,
     /// End after the initial state.
     initial_only: bool,
+    /// What a response may hold: see [`Shape::events`].
+    max_response_bytes: usize,
+}
+
+impl Shape {
+    /// A step's events. One revision is never split, and its deletions and previous
+    /// versions can be far larger than what was sent to make it: rather than a message that
+    /// the client refuses, again and again, it gets one without the previous versions, or
+    /// even without the values of what is deleted.
+    fn events(&self, step: &Step) -> Vec<v1::WatchEvent> {
+        let previous = |d: &Delivery| d.previous.as_ref().map_or(0, |p| p.content.value.len());
+        let objects: usize = step
+            .deliveries
+            .iter()
+            .map(|d| d.object.content.value.len())
+            .sum();
+        let whole = objects + step.deliveries.iter().map(previous).sum::<usize>();
+        let with_previous = self.send_previous && whole <= self.max_response_bytes;
+        let with_values = objects <= self.max_response_bytes;
+        let event = |delivery: &Delivery| {
+            let gone = matches!(delivery.kind, DeliveryKind::Deleted(_));
+            let view = match self.view {
+                v1::View::Unspecified | v1::View::Full if gone && !with_values => {
+                    v1::View::Metadata
+                }
+                view => view,
+            };
+            wire::event(delivery, view, with_previous)
+        };
+        step.deliveries.iter().map(event).collect()
+    }
 }
 
 impl Service {
@@ -92,6 +125,7 @@ impl Service {
                 .clamp(MIN_BOOKMARK_INTERVAL, MAX_BOOKMARK_INTERVAL),
             max_batch_delay,
             initial_only: matches!(&request.start, Some(Start::InitialState(s)) if s.only),
+            max_response_bytes: self.options.max_request_bytes(),
         })
     }
 
@@ -170,8 +204,8 @@ fn jittered_life(least: Duration) -> Duration {
 /// What woke a waiting watch.
 enum Wake {
     Changed,
-    Bookmark,
-    TimeIsUp,
+    /// It is time for a bookmark or for the end.
+    Due,
     GoingAway,
     Stopped,
 }
@@ -217,13 +251,14 @@ impl Watch {
                 return Ok(self.last(BookmarkKind::GoingAway));
             }
             let now = Instant::now();
+            // Also for one that never rests; what it has still to get, it gets next time.
+            if now >= self.ends_at && self.cursor.position().is_some() {
+                return Ok(self.last(BookmarkKind::Progress));
+            }
             let step = self.cursor.step().await.map_err(status::hub)?;
             self.coalesced += step.coalesced;
             if let Some(response) = self.response(&step) {
                 return Ok(response);
-            }
-            if now >= self.ends_at {
-                return Ok(self.last(BookmarkKind::Progress));
             }
             if now >= self.quiet_since + self.quiet_for {
                 return Ok(self.only_bookmark(BookmarkKind::Progress));
@@ -238,9 +273,9 @@ impl Watch {
                     held_back = true;
                     self.hold_back().await;
                 }
-                Wake::Changed | Wake::GoingAway => {}
-                Wake::Bookmark => return Ok(self.only_bookmark(BookmarkKind::Progress)),
-                Wake::TimeIsUp => return Ok(self.last(BookmarkKind::Progress)),
+                // What is due is found at the next turn, after another step: a bookmark
+                // says where the store is now, not where it was an interval ago.
+                Wake::Changed | Wake::GoingAway | Wake::Due => {}
                 Wake::Stopped => {
                     return Err(status::not_ready("the server is not taking up changes"));
                 }
@@ -260,7 +295,7 @@ impl Watch {
                 if changed.is_ok() { Wake::Changed } else { Wake::Stopped }
             }
             () = sleep_until(bookmark_at.min(self.ends_at)) => {
-                if bookmark_at <= self.ends_at { Wake::Bookmark } else { Wake::TimeIsUp }
+                Wake::Due
             }
         }
     }
@@ -279,12 +314,7 @@ impl Watch {
         if step.deliveries.is_empty() && step.begins.is_none() && !step.completes {
             return None;
         }
-        let (view, previous) = (self.shape.view, self.shape.send_previous);
-        let events = step
-            .deliveries
-            .iter()
-            .map(|d| wire::event(d, view, previous))
-            .collect();
+        let events = self.shape.events(step);
         let kind = match (step.begins, step.completes) {
             (_, true) => BookmarkKind::InitialStateEnd,
             (Some(Begin::InitialState), _) => BookmarkKind::InitialStateBegin,
