@@ -6,6 +6,7 @@
 
 mod harness;
 mod process;
+mod resume_promises;
 mod tidy;
 mod validator;
 mod watch_promises;

@@ -10,7 +10,7 @@ use listwatch::v1::{
 use listwatch_client::Client;
 use listwatch_server::{
     Server, ServerHandle, ServerOptions,
-    store::{MemoryStore, Store, StoreOptions},
+    store::{DeleteCause, Key, MemoryStore, Operation, Store, StoreOptions, WriteBatch},
 };
 use tonic::{
     Streaming,
@@ -93,6 +93,22 @@ impl Harness {
             ..v1::ListRequest::default()
         };
         self.client.list(request).await.unwrap()
+    }
+
+    /// Deletes without giving the server a turn first.
+    pub async fn delete_in_store(&self, collection: &str, name: &str) {
+        let operation = Operation::Delete {
+            key: Key::new(collection, "default", name).unwrap(),
+            if_revision: None,
+            if_uid: None,
+            allow_missing: false,
+            cause: DeleteCause::Request,
+        };
+        let batch = WriteBatch {
+            operations: vec![operation],
+            request: None,
+        };
+        self.store.commit(batch).await.unwrap();
     }
 
     /// Writes at one revision, which it returns.

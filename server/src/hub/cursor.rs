@@ -192,7 +192,13 @@ impl Cursor {
     /// # Errors
     /// [`HubError::Stopped`] when nothing will change any more.
     pub async fn changed(&mut self) -> Result<(), HubError> {
-        self.changed.changed().await.map_err(|_| HubError::Stopped)
+        let stopped = |hub: &Hub| hub.is_stopped().then_some(HubError::Stopped);
+        if let Some(stopped) = stopped(&self.held.hub) {
+            return Err(stopped);
+        }
+        let changed = self.changed.changed().await;
+        changed.map_err(|_| HubError::Stopped)?;
+        stopped(&self.held.hub).map_or(Ok(()), Err)
     }
 
     /// Goes on: never waits for a change, but may read the disk. Cancel safe: a step that

@@ -1,12 +1,17 @@
 //! Taking commits up from the store: the only place where a cache changes.
 
-use std::sync::{Arc, Weak};
+use std::{
+    collections::HashSet,
+    ops::Bound,
+    sync::{Arc, Weak},
+};
 
 use tokio::sync::broadcast::error::RecvError;
 
 use super::Hub;
 use crate::{
     limits::INGEST_CHUNK,
+    selector::Selector,
     store::{Collection, Commit, Event, Feed, Revision, Store, StoreError},
 };
 
@@ -22,12 +27,17 @@ impl Hub {
             let chunk = self.store.live_since(None, at, INGEST_CHUNK).await?;
             for commit in &chunk.commits {
                 for event in &commit.events {
-                    let entry = self.entry(&event.object.key.collection, || start);
-                    if let Some(window) = &entry.window
-                        && event.object.revision <= start
-                    {
-                        window.write().load(event.object.clone());
-                    }
+                    self.change(
+                        &event.object.key.collection,
+                        || start,
+                        |entry| {
+                            if let Some(window) = &entry.window
+                                && event.object.revision <= start
+                            {
+                                window.write().load(event.object.clone());
+                            }
+                        },
+                    );
                 }
             }
             at = chunk.scanned_to;
@@ -51,16 +61,67 @@ impl Hub {
         let mut touched = Vec::with_capacity(by_collection.len());
         for (name, events) in by_collection {
             // A collection first heard of now was empty up to the commit before.
-            let entry = self.entry(name, || commit.revision.previous());
-            if let Some(window) = &entry.window {
-                window.write().apply(commit.revision, commit.time, events);
-            }
-            touched.push(entry);
+            self.change(
+                name,
+                || commit.revision.previous(),
+                |entry| {
+                    if let Some(window) = &entry.window {
+                        window.write().apply(commit.revision, commit.time, events);
+                    }
+                },
+            );
+            touched.push(name);
         }
         self.applied.send_replace(commit.revision);
-        for entry in touched {
-            entry.changed.send_replace(commit.revision);
+        for name in touched {
+            // Looked up again: a watcher that came meanwhile may have made a new entry; one
+            // that comes later sees what is applied.
+            if let Some(entry) = self.existing(name) {
+                entry.changed.send_replace(commit.revision);
+            }
         }
+    }
+
+    /// Takes the present state in place of commits that are compacted, and returns its
+    /// revision. Watches that needed them find their position below the window's floor.
+    async fn reload(&self) -> Result<Revision, StoreError> {
+        let revision = self.store.progress().revision;
+        let _pin = self.store.pin(revision)?;
+        let mut names: HashSet<Collection> = self.collections.read().keys().cloned().collect();
+        let stored = self.store.status().collections;
+        names.extend(stored.into_iter().map(|(name, _)| name));
+        let mut states = Vec::with_capacity(names.len());
+        for name in names {
+            let mut range = Selector::all(name.clone()).range(Bound::Unbounded);
+            let mut objects = Vec::new();
+            loop {
+                let page = self.store.list(&range, revision, INGEST_CHUNK).await?;
+                objects.extend(page.objects);
+                match page.next {
+                    Some(next) => range.after = Bound::Excluded(next),
+                    None => break,
+                }
+            }
+            states.push((name, objects));
+        }
+        for (name, objects) in &states {
+            self.change(
+                name,
+                || revision,
+                |entry| {
+                    if let Some(window) = &entry.window {
+                        window.write().restart(revision, objects);
+                    }
+                },
+            );
+        }
+        self.applied.send_replace(revision);
+        for (name, _) in &states {
+            if let Some(entry) = self.existing(name) {
+                entry.changed.send_replace(revision);
+            }
+        }
+        Ok(revision)
     }
 }
 
@@ -76,23 +137,56 @@ pub(super) async fn run(
         match feed.recv().await {
             Ok(commits) => {
                 let Some(hub) = hub.upgrade() else { return };
-                for commit in commits.iter().filter(|c| c.revision > applied) {
-                    // The feed's first commits may be such as loading has seen; after
-                    // them none may be missing.
-                    debug_assert_eq!(commit.revision, applied.next());
-                    hub.apply(commit);
+                // The feed's first commits may be such as loading has seen; after them
+                // none may be missing.
+                for commit in commits.iter() {
+                    if commit.revision > applied {
+                        debug_assert_eq!(commit.revision, applied.next());
+                        hub.apply(commit);
+                        applied = commit.revision;
+                    }
                 }
-                applied = applied.max(hub.applied());
             }
-            Err(RecvError::Lagged(_)) => match reread(&hub, store.as_ref(), applied).await {
+            Err(RecvError::Lagged(_)) => match take_up(&hub, store.as_ref(), applied).await {
                 Ok(Some(reached)) => applied = reached,
                 Ok(None) => return,
                 Err(error) => {
                     tracing::error!(%error, "cannot read the log; this server stops serving changes");
+                    if let Some(hub) = hub.upgrade() {
+                        hub.stop();
+                    }
                     return;
                 }
             },
-            Err(RecvError::Closed) => return,
+            Err(RecvError::Closed) => {
+                if let Some(hub) = hub.upgrade() {
+                    hub.stop();
+                }
+                return;
+            }
+        }
+    }
+}
+
+/// What the feed has dropped, from the log, or from the state if that is compacted too.
+async fn take_up(
+    hub: &Weak<Hub>,
+    store: &dyn Store,
+    applied: Revision,
+) -> Result<Option<Revision>, StoreError> {
+    loop {
+        match reread(hub, store, applied).await {
+            Err(StoreError::Compacted { .. }) => {}
+            other => return other,
+        }
+        tracing::warn!(%applied, "compaction has overtaken the watch caches; loading them again");
+        let Some(hub) = hub.upgrade() else {
+            return Ok(None);
+        };
+        match hub.reload().await {
+            // Once more: compaction came between the revision and its pin.
+            Err(StoreError::Compacted { .. }) => {}
+            other => return other.map(Some),
         }
     }
 }
