@@ -13,7 +13,9 @@ use listwatch_server::{
 };
 
 use crate::{
-    harness::{Harness, Watching, kinds, millis, put, reason, resource, short, token, watch},
+    harness::{
+        Harness, Watching, everything, kinds, millis, put, reason, resource, short, token, watch,
+    },
     validator::{Copy, name_of},
 };
 
@@ -77,8 +79,9 @@ async fn catch_up(harness: &Harness, copy: &mut Copy) -> Vec<v1::WatchResponse> 
     for response in &responses {
         copy.apply(response);
     }
-    let held: Vec<_> = copy.objects.values().cloned().collect();
-    assert_eq!(held, harness.list("pods").await.resources);
+    let pages = harness.pages(everything("pods"), 0).await;
+    let listed = pages.iter().flat_map(|page| &page.resources);
+    assert!(copy.objects.values().eq(listed), "the copy differs");
     responses
 }
 

@@ -95,6 +95,24 @@ impl Harness {
         self.client.list(request).await.unwrap()
     }
 
+    /// All pages of a list.
+    pub async fn pages(&self, selector: v1::Selector, page_size: i32) -> Vec<v1::ListResponse> {
+        let mut pages = Vec::new();
+        let mut request = v1::ListRequest {
+            selector: Some(selector),
+            page_size,
+            ..v1::ListRequest::default()
+        };
+        loop {
+            let page = self.client.list(request.clone()).await.unwrap();
+            request.page_token.clone_from(&page.next_page_token);
+            pages.push(page);
+            if request.page_token.is_empty() {
+                return pages;
+            }
+        }
+    }
+
     /// Deletes without giving the server a turn first.
     pub async fn delete_in_store(&self, collection: &str, name: &str) {
         let operation = Operation::Delete {
