@@ -4,6 +4,7 @@
 // A test binary is nobody's library.
 #![allow(unreachable_pub)]
 
+mod bad_input;
 mod harness;
 mod process;
 mod resume_promises;

@@ -47,6 +47,10 @@ pub const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
 
 /// The longest that one write may live.
 pub const MAX_TTL: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+/// The longest `google.protobuf.Duration`: 10,000 years.
+pub const MAX_DURATION_SECONDS: u64 = 315_576_000_000;
+/// The last second of a `google.protobuf.Timestamp`: the end of the year 9999.
+pub const MAX_TIMESTAMP_SECONDS: u64 = 253_402_300_799;
 
 /// The most events that a watch cache's window grows to: Kubernetes' upper bound.
 pub const MAX_WINDOW_EVENTS: usize = 100 * 1024;
@@ -193,3 +197,5 @@ pub const COPY_BATCH_RECORDS: usize = 64;
 /// A segment is copied once a third of it is garbage: so a byte is copied at most about
 /// twice for each byte that is freed.
 pub const GARBAGE_SHARE: u64 = 3;
+/// Pause before the hub tries again to read a log that failed.
+pub const REREAD_PAUSE: Duration = Duration::from_secs(1);

@@ -226,7 +226,9 @@ impl ServerBuilder {
         };
         let failed = |e: tonic_reflection::server::Error| ServerError::Reflection(e.to_string());
         let routes = tonic::service::Routes::new(list_watch)
-            .add_service(AdminServiceServer::new(service))
+            .add_service(
+                AdminServiceServer::new(service).max_decoding_message_size(max_request_bytes),
+            )
             .add_service(health_service)
             .add_service(reflection().build_v1().map_err(failed)?)
             .add_service(reflection().build_v1alpha().map_err(failed)?)

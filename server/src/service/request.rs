@@ -184,8 +184,7 @@ impl ContentRules {
             return Ok(None);
         };
         let field = "resource.expire_time";
-        let at = SystemTime::try_from(at)
-            .map_err(|_| Invalid::new(field, "is no valid point in time"))?;
+        let at = timestamp(at).ok_or_else(|| Invalid::new(field, "is no valid point in time"))?;
         if at <= self.now {
             return Err(Invalid::new(field, "must be in the future"));
         }
@@ -200,10 +199,29 @@ impl ContentRules {
     }
 }
 
-/// A duration that is not negative.
+/// A duration that is not negative, within what protobuf calls one. prost-types' own
+/// conversion takes what is not, and overflows on some of it.
 pub(crate) fn duration(field: &str, duration: prost_types::Duration) -> Result<Duration, Invalid> {
-    Duration::try_from(duration)
-        .map_err(|_| Invalid::new(field, "must be a valid duration and not negative"))
+    let seconds = u64::try_from(duration.seconds).ok();
+    let seconds = seconds.filter(|s| *s <= MAX_DURATION_SECONDS);
+    match (seconds, nanos(duration.nanos)) {
+        (Some(seconds), Some(nanos)) => Ok(Duration::new(seconds, nanos)),
+        _ => Err(Invalid::new(
+            field,
+            "must be a valid duration and not negative",
+        )),
+    }
+}
+
+/// A point in time from 1970 on, within what protobuf calls one; `None` if it is not.
+fn timestamp(time: prost_types::Timestamp) -> Option<SystemTime> {
+    let seconds = u64::try_from(time.seconds).ok();
+    let seconds = seconds.filter(|s| *s <= MAX_TIMESTAMP_SECONDS)?;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanos(time.nanos)?))
+}
+
+fn nanos(nanos: i32) -> Option<u32> {
+    u32::try_from(nanos).ok().filter(|n| *n < 1_000_000_000)
 }
 
 fn labels(labels: &BTreeMap<String, String>) -> Result<(), Invalid> {

@@ -48,7 +48,8 @@ impl Failure {
         self
     }
 
-    fn violating(mut self, field: &str, description: &str) -> Self {
+    /// Names the field at fault, for programs (metadata) and for people (BadRequest).
+    pub(crate) fn violating(mut self, field: &str, description: &str) -> Self {
         self.violation = Some((field.into(), description.into()));
         self.with("field", field)
     }

@@ -254,4 +254,41 @@ mod tests {
             );
         }
     }
+
+    proptest::proptest! {
+        /// Whatever the text, and whatever stands in a token that is sealed as ours are.
+        #[test]
+        fn no_text_is_too_odd_to_be_read(text: String, body: Vec<u8>, kind in 0u8..4) {
+            let _ = read_resume_token(&text, STORE, 5);
+            let _ = read_page_token(&text, STORE, 5);
+            let kinds = [vec![], vec![RESUME], vec![PAGE], vec![PAGE, 0, 0, 0, 0]];
+            let body = [kinds[usize::from(kind)].clone(), body].concat();
+            let sealed = seal(body);
+            let _ = read_resume_token(&sealed, STORE, 5);
+            let _ = read_page_token(&sealed, STORE, 5);
+        }
+
+        #[test]
+        fn any_position_and_page_come_back(
+            revision in 0..=i64::MAX as u64,
+            settles_at in 0..=i64::MAX as u64,
+            given: u64,
+            namespace in "([a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?)?",
+            name in "[A-Za-z0-9]([A-Za-z0-9:._-]{0,40}[a-z0-9])?",
+        ) {
+            let position = Position {
+                revision: Revision::new(revision),
+                settles_at: Revision::new(settles_at),
+            };
+            let token = resume_token(STORE, position, given);
+            proptest::prop_assert_eq!(read_resume_token(&token, STORE, given), Ok(position));
+            let page = PageToken {
+                revision: position.revision,
+                given,
+                after: ObjectName::new(&namespace, &name).unwrap(),
+            };
+            let token = page_token(STORE, &page, 6);
+            proptest::prop_assert_eq!(read_page_token(&token, STORE, 6), Ok(page));
+        }
+    }
 }
