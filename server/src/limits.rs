@@ -167,7 +167,7 @@ pub const MAX_SCAN_RECORDS: usize = 50_000;
 /// Expired objects deleted at one revision: their events must fit one response.
 pub const EXPIRE_BATCH_OBJECTS: usize = 256;
 /// Their bytes, for the same reason; deletions show the last state.
-pub const EXPIRE_BATCH_BYTES: usize = 4 * 1024 * 1024;
+pub const EXPIRE_BATCH_BYTES: usize = MAX_BATCH_BYTES;
 
 /// Default size of a log segment: compaction copies one at a time, and needs room for it.
 pub const DEFAULT_SEGMENT_BYTES: u64 = 64 * 1024 * 1024;

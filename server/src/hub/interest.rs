@@ -177,22 +177,32 @@ impl Interest {
         }
     }
 
+    /// Marks everyone, as of a revision whose events are not known.
+    pub(super) fn mark_all(&self, revision: Revision, woken: &mut Vec<Arc<Waiter>>) {
+        self.0.lock().everyone(|waiter| {
+            if waiter.mark(revision) {
+                woken.push(waiter.clone());
+            }
+        });
+    }
+
     /// Wakes everyone, for a reason that is not an event.
     pub(super) fn wake_all(&self) {
-        let register = self.0.lock();
-        let filed = [&register.everything]
-            .into_iter()
-            .chain(register.namespaces.values())
-            .chain(register.names.values())
-            .chain(register.labels.values())
-            .chain(register.fields.values());
-        filed
-            .flat_map(Sleepers::values)
-            .for_each(|waiter| waiter.wake());
+        self.0.lock().everyone(|waiter| waiter.wake());
     }
 }
 
 impl Register {
+    fn everyone(&self, visit: impl FnMut(&Arc<Waiter>)) {
+        let filed = [&self.everything]
+            .into_iter()
+            .chain(self.namespaces.values())
+            .chain(self.names.values())
+            .chain(self.labels.values())
+            .chain(self.fields.values());
+        filed.flat_map(Sleepers::values).for_each(visit);
+    }
+
     fn mark_content(&self, object: &Object, mark: &mut impl FnMut(&Sleepers)) {
         if !self.labels.is_empty() {
             for (key, value) in &object.content.labels {

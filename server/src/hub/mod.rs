@@ -6,6 +6,7 @@
 //! behind. Nothing is queued per watcher.
 
 mod cursor;
+mod delivery;
 mod ingest;
 mod interest;
 mod resume;
@@ -16,7 +17,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -25,7 +26,8 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 
 pub use self::{
-    cursor::{Begin, Cursor, Delivery, DeliveryKind, DeliveryMode, Step},
+    cursor::{Begin, Cursor, DeliveryMode, Step},
+    delivery::{Delivery, DeliveryKind},
     resume::{CatchUp, Position, ResumeStep, StartPoint},
     snapshot::StateReader,
     window::ENCODINGS,
@@ -96,6 +98,8 @@ pub struct Hub {
     collections: RwLock<HashMap<Collection, Arc<CollectionHub>>>,
     /// Every commit up to this is in the caches.
     applied: watch::Sender<Revision>,
+    /// Nothing is taken up any more.
+    stopped: AtomicBool,
     shelf: SnapshotShelf,
     resumes: ResumeCounts,
 }
@@ -166,6 +170,7 @@ impl Hub {
             options,
             collections: RwLock::default(),
             applied,
+            stopped: AtomicBool::new(false),
             shelf: SnapshotShelf::default(),
             resumes: ResumeCounts::default(),
         });
@@ -190,6 +195,16 @@ impl Hub {
         *self.applied.borrow()
     }
 
+    /// Ends the watches rather than leave them without news for ever.
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        self.wake_watches();
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+
     /// How often each resuming step served.
     pub fn resumes(&self) -> &ResumeCounts {
         &self.resumes
@@ -202,6 +217,9 @@ impl Hub {
     pub async fn wait_applied(&self, wanted: Revision) -> Result<(), HubError> {
         if self.applied() >= wanted {
             return Ok(());
+        }
+        if self.is_stopped() {
+            return Err(HubError::Stopped);
         }
         let mut applied = self.applied.subscribe();
         let reached = applied.wait_for(|now| *now >= wanted);
@@ -290,13 +308,20 @@ impl Hub {
         self.collections.read().get(collection).cloned()
     }
 
-    /// The collection's entry, made if need be. A new one starts empty at `floor`, which
-    /// must be a revision up to which the collection is known to be as it is now: empty.
-    fn entry(&self, name: &Collection, floor: impl FnOnce() -> Revision) -> Arc<CollectionHub> {
-        if let Some(known) = self.existing(name) {
-            return known;
+    /// Changes the collection's entry, made if need be, under the map's lock: so it cannot
+    /// be one that `release` takes away at this moment. A new one starts empty at `floor`,
+    /// which must be a revision up to which the collection is known to be as it is now: empty.
+    fn change(
+        &self,
+        name: &Collection,
+        floor: impl FnOnce() -> Revision,
+        change: impl FnOnce(&CollectionHub),
+    ) {
+        if let Some(known) = self.collections.read().get(name) {
+            return change(known);
         }
-        self.entry_in(&mut self.collections.write(), name, floor)
+        let mut collections = self.collections.write();
+        change(&self.entry_in(&mut collections, name, floor));
     }
 
     fn entry_in(

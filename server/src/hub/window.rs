@@ -107,6 +107,16 @@ impl Window {
         }
     }
 
+    /// Begins anew with the state at a revision: events before it are not to be had.
+    pub(crate) fn restart(&mut self, revision: Revision, objects: &[Arc<Object>]) {
+        let capacity = self.capacity;
+        *self = Self::new(self.sizing, revision);
+        self.capacity = capacity;
+        for object in objects {
+            self.load(object.clone());
+        }
+    }
+
     /// Applies the next commit's events of this collection and returns them with their
     /// previous versions filled in.
     pub(crate) fn apply(

@@ -8,7 +8,7 @@ use listwatch::v1;
 use prost::Message as _;
 
 use super::wire;
-use crate::hub::{Delivery, ENCODINGS};
+use crate::hub::{Delivery, DeliveryKind, ENCODINGS};
 
 /// The length-prefix of a gRPC message: a compression flag and four bytes of length.
 const PREFIX_BYTES: usize = 5;
@@ -18,6 +18,8 @@ const PREFIX_BYTES: usize = 5;
 pub(super) struct Look {
     pub(super) view: v1::View,
     pub(super) previous: bool,
+    /// Deletions show the value that is gone.
+    pub(super) deleted_values: bool,
 }
 
 /// A `WatchResponse` in the making.
@@ -34,7 +36,11 @@ impl WatchFrame {
         frame
     }
 
-    fn event(&mut self, delivery: &Delivery, look: Look) {
+    fn event(&mut self, delivery: &Delivery, mut look: Look) {
+        let gone = matches!(delivery.kind, DeliveryKind::Deleted(_));
+        if gone && !look.deleted_values && look.view != v1::View::Key {
+            look.view = v1::View::Metadata;
+        }
         let encode = || entry(delivery, look).encode_to_vec().into();
         let with_previous = look.previous && delivery.previous.is_some();
         let shared = match with_previous {

@@ -104,9 +104,7 @@ impl WatchRoute {
             return Err(Status::internal("the request holds no message"));
         }
         if body.get_u8() != 0 {
-            return Err(Status::unimplemented(
-                "compressed requests are not supported",
-            ));
+            return Err(Status::internal("compressed requests are not supported"));
         }
         let length = body.get_u32() as usize;
         if length > limit {

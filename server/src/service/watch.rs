@@ -29,7 +29,7 @@ use super::{
     status, token,
 };
 use crate::{
-    hub::{Begin, CatchUp, Cursor, DeliveryMode, HubError, Position, StartPoint, Step},
+    hub::{Begin, CatchUp, Cursor, Delivery, DeliveryMode, HubError, Position, StartPoint, Step},
     limits::{
         MAX_BATCH_DELAY, MAX_BOOKMARK_INTERVAL, MAX_STEPS_A_POLL, MAX_TOKEN_BYTES,
         MIN_BOOKMARK_INTERVAL,
@@ -44,6 +44,27 @@ struct Shape {
     max_batch_delay: Duration,
     /// End after the initial state.
     initial_only: bool,
+    /// What a response may hold: see [`Shape::look_at`].
+    max_response_bytes: usize,
+}
+
+impl Shape {
+    /// How a step's deliveries are shown. One revision is never split, and its deletions
+    /// and previous versions can be far larger than what was sent to make it: rather than a
+    /// message that the client refuses, again and again, it gets one without the previous
+    /// versions, or even without the values of what is deleted.
+    fn look_at(&self, deliveries: &[Delivery]) -> Look {
+        let objects = deliveries.iter().map(|d| d.object.content.value.len());
+        let objects: usize = objects.sum();
+        let mut look = self.look;
+        if look.previous {
+            let previous = |d: &Delivery| d.previous.as_ref().map_or(0, |p| p.content.value.len());
+            let whole = objects + deliveries.iter().map(previous).sum::<usize>();
+            look.previous = whole <= self.max_response_bytes;
+        }
+        look.deleted_values = objects <= self.max_response_bytes;
+        look
+    }
 }
 
 impl Service {
@@ -101,11 +122,13 @@ impl Service {
             look: Look {
                 view: request::view(request.view)?,
                 previous: request.send_previous,
+                deleted_values: true,
             },
             bookmark_interval: bookmark_interval
                 .clamp(MIN_BOOKMARK_INTERVAL, MAX_BOOKMARK_INTERVAL),
             max_batch_delay,
             initial_only: matches!(&request.start, Some(Start::InitialState(s)) if s.only),
+            max_response_bytes: self.options.max_request_bytes(),
         })
     }
 
@@ -223,7 +246,15 @@ impl Watch {
         if *self.going_away.borrow() {
             return Next::Frame(self.last(BookmarkKind::GoingAway));
         }
+        if self.cursor.is_stopped() {
+            let status = status::not_ready("the server is not taking up changes");
+            return Next::End(status);
+        }
         let now = Instant::now();
+        // Also for one that never rests; what it has still to get, it gets next time.
+        if now >= self.ends_at && self.cursor.position().is_some() {
+            return Next::Frame(self.last(BookmarkKind::Progress));
+        }
         if let Some(until) = self.hold_back(now) {
             return Next::Wait(until);
         }
@@ -238,9 +269,6 @@ impl Watch {
         self.coalesced += step.coalesced;
         if !step.deliveries.is_empty() || step.begins.is_some() || step.completes {
             return Next::Frame(self.response(step));
-        }
-        if now >= self.ends_at {
-            return Next::Frame(self.last(BookmarkKind::Progress));
         }
         if now >= self.bookmark_at {
             return Next::Frame(self.only_bookmark(BookmarkKind::Progress));
@@ -276,7 +304,8 @@ impl Watch {
     }
 
     fn response(&mut self, step: &Step) -> Bytes {
-        let mut frame = WatchFrame::new(&step.deliveries, self.shape.look);
+        let look = self.shape.look_at(&step.deliveries);
+        let mut frame = WatchFrame::new(&step.deliveries, look);
         let kind = match (step.begins, step.completes) {
             (_, true) => BookmarkKind::InitialStateEnd,
             (Some(Begin::InitialState), _) => BookmarkKind::InitialStateBegin,
