@@ -71,6 +71,9 @@ struct Database {
     file: File,
 }
 
+/// A record met by a scan, with its parts as they are stored.
+pub(super) type Scanned = Result<(Stored, Vec<Part>), StoreError>;
+
 fn cache_bytes(sealed: bool) -> u64 {
     if sealed {
         SEALED_CACHE_BYTES
@@ -275,12 +278,11 @@ impl Segment {
         record::decode(slot, whole).map(Some).map_err(bad)
     }
 
-    /// Records in order, within a range of slots, with their parts as they are stored,
-    /// until `visit` returns false. An error ends the scan unless `visit` takes it.
+    /// Records in order, within a range of slots, until `visit` returns false. An error ends the scan unless `visit` takes it.
     pub(super) fn scan(
         &self,
         range: (Bound<Slot>, Bound<Slot>),
-        visit: &mut dyn FnMut(Result<(Stored, Vec<Part>), StoreError>) -> bool,
+        visit: &mut dyn FnMut(Scanned) -> bool,
     ) -> Result<(), StoreError> {
         let from = match range.0 {
             Bound::Included(slot) => Bound::Included(key_of(slot, 0)),
