@@ -186,8 +186,10 @@ pub const PRUNE_SLICE_KEYS: usize = 2048;
 pub const MIN_PAGE_SEGMENT_BYTES: u64 = 512 * 1024;
 /// The most: 32 KiB a record part, 64 MiB an object.
 pub const MAX_PAGE_SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
-/// sled's page cache of each segment: the log is written once and mostly read by those
-/// who follow closely.
+/// sled's page cache of a segment that is no longer written: there may be hundreds, and
+/// the operating system caches their files.
+pub const SEALED_CACHE_BYTES: u64 = 2 * 1024 * 1024;
+/// sled's page cache of the written segment: those who follow closely read from it.
 pub const SEGMENT_CACHE_BYTES: u64 = 16 * 1024 * 1024;
 /// After a failed write: how long until the disk is tried again.
 pub const HEAL_INTERVAL: Duration = Duration::from_secs(1);
