@@ -1,1 +1,21 @@
-//! The Listwatch server.
+//! The Listwatch server: a versioned object store with List and Watch over gRPC.
+//!
+//! [`Server::builder`] puts one together: store, listener, limits and shutdown signal are
+//! passed in. `listwatchd` is the same with flags in front.
+
+pub mod backup;
+pub mod clock;
+pub mod hub;
+pub mod limits;
+pub mod selector;
+mod server;
+mod service;
+pub mod store;
+
+pub use self::{
+    server::{
+        InMemoryConnector, Io, Phase, Server, ServerBuilder, ServerError, ServerHandle,
+        ServerOptions,
+    },
+    service::ServiceOptions,
+};

@@ -1,0 +1,102 @@
+//! `listwatchd`: reads flags and starts the library.
+
+mod backup;
+mod config_file;
+mod flags;
+mod logging;
+
+use std::{io, process::ExitCode};
+
+use clap::{CommandFactory as _, FromArgMatches as _};
+use flags::{Flags, Serve, Task};
+use listwatch_server::Server;
+
+/// The task failed; standard error says why.
+const FAILED: u8 = 1;
+/// The flags, the environment or the config file are not understood.
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let command = match config_file::as_defaults(Flags::command()) {
+        Ok(command) => command,
+        Err(error) => return complain(USAGE, &error),
+    };
+    let flags = match Flags::from_arg_matches(&command.get_matches()) {
+        Ok(flags) => flags,
+        Err(error) => error.exit(),
+    };
+    logging::start(flags.log_format);
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return complain(FAILED, &format!("cannot start threads: {error}")),
+    };
+    let result = match flags.task {
+        None => runtime.block_on(serve(flags.serve)),
+        Some(Task::Export(export)) => runtime.block_on(backup::export(export, flags.serve)),
+        Some(Task::Import(import)) => backup::import(import, flags.serve),
+        Some(Task::Repair) => backup::repair(flags.serve),
+        Some(Task::Completions { shell }) => {
+            clap_complete::generate(
+                shell,
+                &mut Flags::command(),
+                "listwatchd",
+                &mut io::stdout(),
+            );
+            Ok(())
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => complain(FAILED, &error),
+    }
+}
+
+async fn serve(flags: Serve) -> Result<(), String> {
+    let (folder, ephemeral) = (flags.data_dir.clone(), flags.ephemeral);
+    let store_options = flags.store_options();
+    let builder = Server::builder().listen(&flags.listen);
+    let builder = if ephemeral {
+        builder.ephemeral(store_options)
+    } else {
+        builder.data_dir(&folder, store_options)
+    };
+    let builder = builder
+        .options(flags.server_options()?)
+        .shutdown(asked_to_stop()?);
+    let server = builder.start().await.map_err(|error| error.to_string())?;
+    let address = server
+        .local_addr()
+        .map(|a| a.to_string())
+        .unwrap_or_default();
+    let kept_in = if ephemeral {
+        "memory".to_owned()
+    } else {
+        folder.display().to_string()
+    };
+    tracing::info!(%address, store = %kept_in, revision = %server.hub().applied(), "serving");
+    server.join().await.map_err(|error| error.to_string())?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// SIGTERM or SIGINT.
+fn asked_to_stop() -> Result<impl Future<Output = ()> + Send + 'static, String> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let listen = |kind| signal(kind).map_err(|error| format!("cannot handle signals: {error}"));
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("going away");
+    })
+}
+
+fn complain(code: u8, error: &str) -> ExitCode {
+    use io::Write as _;
+    // Where even standard error is closed, the exit code is all that is left to say.
+    let _ = writeln!(io::stderr(), "listwatchd: {error}");
+    ExitCode::from(code)
+}

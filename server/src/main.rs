@@ -1,3 +1,0 @@
-//! `listwatchd`: reads flags and starts the library.
-
-fn main() {}

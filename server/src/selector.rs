@@ -1,0 +1,449 @@
+//! Which objects a List or Watch covers, checked and ready to be evaluated.
+
+use std::{collections::HashMap, ops::Bound, sync::Arc};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::store::{Collection, Key, KeyRange, Object, ObjectName};
+
+/// The fields that selectors may name, by collection: what the server's configuration
+/// declares. They are read from JSON values.
+#[derive(Clone, Debug, Default)]
+pub struct SelectableFields(HashMap<Collection, Arc<[FieldPath]>>);
+
+impl SelectableFields {
+    /// Declares fields of a collection, such as `spec.nodeName`, beside those declared
+    /// before. `metadata.name` and `metadata.namespace` need not be: they read the key.
+    pub fn declare<'a>(
+        &mut self,
+        collection: Collection,
+        paths: impl IntoIterator<Item = &'a str>,
+    ) {
+        let mut fields = self
+            .0
+            .get(&collection)
+            .map(|known| known.to_vec())
+            .unwrap_or_default();
+        for path in paths {
+            if !fields.iter().any(|known| &*known.text == path) {
+                fields.push(FieldPath::new(path));
+            }
+        }
+        self.0.insert(collection, fields.into());
+    }
+
+    /// The declared fields of a collection.
+    pub fn of(&self, collection: &Collection) -> Arc<[FieldPath]> {
+        self.0.get(collection).cloned().unwrap_or_default()
+    }
+}
+
+/// A dotted path into a JSON value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldPath {
+    text: Arc<str>,
+}
+
+impl FieldPath {
+    /// A path such as `spec.nodeName`.
+    pub fn new(text: &str) -> Self {
+        Self { text: text.into() }
+    }
+
+    /// The path as written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The scalar at this path; `None` if it is absent, null or no scalar.
+    fn read(&self, value: &serde_json::Value) -> Option<String> {
+        let mut at = value;
+        for step in self.text.split('.') {
+            at = at.get(step)?;
+        }
+        match at {
+            serde_json::Value::String(text) => Some(text.clone()),
+            serde_json::Value::Number(number) => Some(number.to_string()),
+            serde_json::Value::Bool(flag) => Some(flag.to_string()),
+            _ => None,
+        }
+    }
+}
+
+/// A condition on one label. As in Kubernetes, an absent label satisfies `NotIn`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LabelRequirement {
+    /// The label's key.
+    pub key: String,
+    /// The condition.
+    pub condition: LabelCondition,
+}
+
+/// What a label must fulfil. Values are sorted, so that equal conditions are equal.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LabelCondition {
+    /// Present with one of these values.
+    In(Vec<String>),
+    /// Absent, or with none of these values.
+    NotIn(Vec<String>),
+    /// Present.
+    Exists,
+    /// Absent.
+    NotExists,
+}
+
+impl LabelRequirement {
+    fn holds(&self, object: &Object) -> bool {
+        let value = object.content.labels.get(&self.key);
+        match &self.condition {
+            LabelCondition::In(values) => value.is_some_and(|v| values.binary_search(v).is_ok()),
+            LabelCondition::NotIn(values) => value.is_none_or(|v| values.binary_search(v).is_err()),
+            LabelCondition::Exists => value.is_some(),
+            LabelCondition::NotExists => value.is_none(),
+        }
+    }
+}
+
+/// A condition on one field. An absent field counts as the empty string, as in Kubernetes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FieldRequirement {
+    /// The field.
+    pub field: Field,
+    /// It must differ from `value`.
+    pub not_equal: bool,
+    /// What it is compared with.
+    pub value: String,
+}
+
+/// What a field requirement reads.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Field {
+    /// `metadata.name`: the key's name.
+    Name,
+    /// `metadata.namespace`: the key's namespace.
+    Namespace,
+    /// A declared field: its place in the collection's declaration, and its path.
+    Declared(usize, String),
+}
+
+/// A checked selector. Two that select the same way have the same [`Selector::hash`],
+/// also across server restarts and versions.
+#[derive(Clone, Debug)]
+pub struct Selector {
+    collection: Collection,
+    namespace: Option<Arc<str>>,
+    name: Option<Arc<str>>,
+    name_prefix: Arc<str>,
+    labels: Vec<LabelRequirement>,
+    fields: Vec<FieldRequirement>,
+    declared: Arc<[FieldPath]>,
+    hash: u64,
+}
+
+impl Selector {
+    /// Everything of a collection.
+    pub fn all(collection: Collection) -> Self {
+        Self::new(
+            collection,
+            None,
+            None,
+            "",
+            Vec::new(),
+            Vec::new(),
+            Arc::default(),
+        )
+    }
+
+    /// A selector of checked parts. `declared` are the collection's fields that
+    /// [`Field::Declared`] counts in.
+    pub fn new(
+        collection: Collection,
+        namespace: Option<&str>,
+        name: Option<&str>,
+        name_prefix: &str,
+        mut labels: Vec<LabelRequirement>,
+        mut fields: Vec<FieldRequirement>,
+        declared: Arc<[FieldPath]>,
+    ) -> Self {
+        for requirement in &mut labels {
+            if let LabelCondition::In(values) | LabelCondition::NotIn(values) =
+                &mut requirement.condition
+            {
+                values.sort();
+                values.dedup();
+            }
+        }
+        labels.sort();
+        labels.dedup();
+        fields.sort();
+        fields.dedup();
+        let mut selector = Self {
+            collection,
+            namespace: namespace.map(Into::into),
+            name: name.map(Into::into),
+            name_prefix: name_prefix.into(),
+            labels,
+            fields,
+            declared,
+            hash: 0,
+        };
+        selector.hash = xxh3_64(&selector.canonical());
+        selector
+    }
+
+    /// Every part behind its length, so that no two selectors share an encoding.
+    fn canonical(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut part = |text: &str| {
+            out.extend((text.len() as u32).to_le_bytes());
+            out.extend(text.as_bytes());
+        };
+        part(self.collection.as_str());
+        part(self.namespace.as_deref().unwrap_or(""));
+        part(self.name.as_deref().unwrap_or(""));
+        part(&self.name_prefix);
+        for requirement in &self.labels {
+            part(&requirement.key);
+            let (operator, values): (_, &[String]) = match &requirement.condition {
+                LabelCondition::In(values) => ("in", values),
+                LabelCondition::NotIn(values) => ("notin", values),
+                LabelCondition::Exists => ("exists", &[]),
+                LabelCondition::NotExists => ("!exists", &[]),
+            };
+            part(operator);
+            part(&values.len().to_string());
+            for value in values {
+                part(value);
+            }
+        }
+        part("fields");
+        for requirement in &self.fields {
+            part(match &requirement.field {
+                Field::Name => "metadata.name",
+                Field::Namespace => "metadata.namespace",
+                Field::Declared(_, path) => path,
+            });
+            part(if requirement.not_equal { "!=" } else { "=" });
+            part(&requirement.value);
+        }
+        out
+    }
+
+    /// The collection.
+    pub fn collection(&self) -> &Collection {
+        &self.collection
+    }
+
+    /// A hash of what it selects; part of every resume token.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// It looks at more than the key, so that an object can start or stop matching.
+    pub fn reads_content(&self) -> bool {
+        !self.labels.is_empty()
+            || self
+                .fields
+                .iter()
+                .any(|f| matches!(f.field, Field::Declared(..)))
+    }
+
+    /// It covers the whole collection.
+    pub fn is_everything(&self) -> bool {
+        self.namespace.is_none()
+            && self.name.is_none()
+            && self.name_prefix.is_empty()
+            && self.labels.is_empty()
+            && self.fields.is_empty()
+    }
+
+    /// The key can match. What does not, never will.
+    pub fn matches_name(&self, name: &ObjectName) -> bool {
+        self.namespace
+            .as_deref()
+            .is_none_or(|ns| ns == name.namespace())
+            && self.name.as_deref().is_none_or(|n| n == name.name())
+            && name.name().starts_with(&*self.name_prefix)
+            && self
+                .fields
+                .iter()
+                .all(|requirement| match requirement.field {
+                    Field::Name => requirement.compare(name.name()),
+                    Field::Namespace => requirement.compare(name.namespace()),
+                    Field::Declared(..) => true,
+                })
+    }
+
+    /// The object matches.
+    pub fn matches(&self, object: &Object) -> bool {
+        self.matches_name(&object.key.object) && self.matches_content(object)
+    }
+
+    /// The object matches, given that its key does.
+    pub fn matches_content(&self, object: &Object) -> bool {
+        self.labels
+            .iter()
+            .all(|requirement| requirement.holds(object))
+            && self
+                .fields
+                .iter()
+                .all(|requirement| match &requirement.field {
+                    Field::Declared(place, _) => {
+                        let value = self
+                            .field_values(object)
+                            .get(*place)
+                            .and_then(Option::as_deref);
+                        requirement.compare(value.unwrap_or(""))
+                    }
+                    _ => true,
+                })
+    }
+
+    /// The declared fields of an object: extracted once, for all selectors.
+    fn field_values<'a>(&self, object: &'a Object) -> &'a [Option<String>] {
+        object.fields.get_or_init(|| {
+            match serde_json::from_slice::<serde_json::Value>(&object.content.value) {
+                Ok(value) => self.declared.iter().map(|path| path.read(&value)).collect(),
+                // Not JSON: it has no fields.
+                Err(_) => Vec::new(),
+            }
+        })
+    }
+
+    /// The part of the collection that can match, from `after` on.
+    pub fn range(&self, after: Bound<ObjectName>) -> KeyRange {
+        KeyRange {
+            collection: self.collection.clone(),
+            namespace: self.namespace.clone(),
+            // A name is its own longest prefix; `matches_name` does the rest.
+            name_prefix: self
+                .name
+                .clone()
+                .unwrap_or_else(|| self.name_prefix.clone()),
+            after,
+        }
+    }
+
+    /// The one key that it names, if it names one.
+    pub fn single_key(&self) -> Option<Key> {
+        let object = ObjectName::new(self.namespace.as_deref()?, self.name.as_deref()?).ok()?;
+        Some(Key {
+            collection: self.collection.clone(),
+            object,
+        })
+    }
+}
+
+impl FieldRequirement {
+    fn compare(&self, value: &str) -> bool {
+        (value == self.value) != self.not_equal
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::store::{Content, Revision, Uid};
+
+    fn object(labels: &[(&str, &str)], value: &str) -> Object {
+        Object::new(
+            Key::new("pods", "default", "a").unwrap(),
+            Uid(1),
+            Revision::new(1),
+            Revision::new(1),
+            SystemTime::UNIX_EPOCH,
+            Content {
+                labels: labels
+                    .iter()
+                    .map(|(k, v)| (k.to_string(), v.to_string()))
+                    .collect(),
+                value: value.as_bytes().to_vec().into(),
+                ..Content::default()
+            },
+        )
+    }
+
+    fn by_label(key: &str, condition: LabelCondition) -> Selector {
+        let labels = vec![LabelRequirement {
+            key: key.into(),
+            condition,
+        }];
+        let pods = Collection::new("pods").unwrap();
+        Selector::new(pods, None, None, "", labels, Vec::new(), Arc::default())
+    }
+
+    #[test]
+    fn label_conditions_follow_kubernetes() {
+        let with = object(&[("app", "web")], "");
+        let without = object(&[], "");
+        let web = || vec!["web".to_string()];
+        for (condition, on_with, on_without) in [
+            (LabelCondition::In(web()), true, false),
+            (LabelCondition::NotIn(web()), false, true),
+            (LabelCondition::Exists, true, false),
+            (LabelCondition::NotExists, false, true),
+        ] {
+            let selector = by_label("app", condition);
+            assert_eq!(selector.matches(&with), on_with, "{selector:?}");
+            assert_eq!(selector.matches(&without), on_without, "{selector:?}");
+        }
+    }
+
+    #[test]
+    fn declared_fields_are_read_from_json_and_absent_ones_are_empty() {
+        let pods = Collection::new("pods").unwrap();
+        let mut declared = SelectableFields::default();
+        declared.declare(pods.clone(), ["spec.nodeName", "spec.replicas"]);
+        let select = |place: usize, value: &str, not_equal| {
+            let field = Field::Declared(place, "x".into());
+            let fields = vec![FieldRequirement {
+                field,
+                not_equal,
+                value: value.into(),
+            }];
+            Selector::new(
+                pods.clone(),
+                None,
+                None,
+                "",
+                Vec::new(),
+                fields,
+                declared.of(&pods),
+            )
+        };
+        let json = object(&[], r#"{"spec":{"nodeName":"n1","replicas":3}}"#);
+        assert!(select(0, "n1", false).matches(&json));
+        assert!(!select(0, "n2", false).matches(&json));
+        assert!(select(0, "n2", true).matches(&json));
+        assert!(select(1, "3", false).matches(&json));
+        let opaque = object(&[], "\u{1}not json");
+        assert!(select(0, "", false).matches(&opaque));
+        assert!(!select(0, "n1", false).matches(&opaque));
+    }
+
+    #[test]
+    fn the_hash_tells_selectors_apart_and_ignores_order() {
+        let one = by_label("app", LabelCondition::In(vec!["a".into(), "b".into()]));
+        let same = by_label(
+            "app",
+            LabelCondition::In(vec!["b".into(), "a".into(), "a".into()]),
+        );
+        let other = by_label("app", LabelCondition::NotIn(vec!["a".into(), "b".into()]));
+        assert_eq!(one.hash(), same.hash());
+        assert_ne!(one.hash(), other.hash());
+        let pods = Collection::new("pods").unwrap();
+        let namespaced = Selector::new(
+            pods.clone(),
+            Some("a"),
+            None,
+            "",
+            vec![],
+            vec![],
+            Arc::default(),
+        );
+        let named = Selector::new(pods, None, Some("a"), "", vec![], vec![], Arc::default());
+        assert_ne!(namespaced.hash(), named.hash());
+    }
+}

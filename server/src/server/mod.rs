@@ -1,0 +1,380 @@
+//! The server as a whole: store, hub, services and listener put together.
+//!
+//! `listwatchd` is this with flags in front. What it can do, a program that embeds it can.
+
+mod accept;
+mod maintenance;
+
+use std::{fmt, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use futures::{FutureExt as _, Stream, StreamExt as _, future::BoxFuture, stream::BoxStream};
+use listwatch::v1::{
+    FILE_DESCRIPTOR_SET, admin_service_server::AdminServiceServer,
+    list_watch_service_server::ListWatchServiceServer,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+    sync::{mpsc, watch},
+    task::JoinHandle,
+};
+use tower::Layer as _;
+
+pub use self::accept::{InMemoryConnector, Io};
+use crate::{
+    hub::{Hub, HubOptions},
+    limits::{
+        DEFAULT_COMPACTION_INTERVAL, DEFAULT_HISTORY_RETENTION, DEFAULT_SHUTDOWN_GRACE,
+        IN_MEMORY_BACKLOG,
+    },
+    service::{EdgeLayer, Service, ServiceOptions},
+    store::{MemoryStore, SledStore, Store, StoreError, StoreOptions},
+};
+
+/// The server could not be started, or ended with a failure.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The store could not be opened or read. Says what is wrong and what to do.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The address could not be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The gRPC reflection service did not accept the API's descriptors: a fault of the build.
+    #[error("reflection: {0}")]
+    Reflection(String),
+    /// A task of the server panicked: a fault of the server.
+    #[error("a task of the server failed: {0}")]
+    Task(String),
+}
+
+/// How the server behaves. Every field has a flag of `listwatchd`.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Watch caches.
+    pub hub: HubOptions,
+    /// The RPCs.
+    pub service: ServiceOptions,
+    /// How often history is compacted by itself; `None`: never.
+    pub compaction_interval: Option<Duration>,
+    /// How much history compaction by itself leaves.
+    pub history_retention: Duration,
+    /// How long open connections get to end when the server goes away.
+    pub shutdown_grace: Duration,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            hub: HubOptions::default(),
+            service: ServiceOptions::default(),
+            compaction_interval: Some(DEFAULT_COMPACTION_INTERVAL),
+            history_retention: DEFAULT_HISTORY_RETENTION,
+            shutdown_grace: DEFAULT_SHUTDOWN_GRACE,
+        }
+    }
+}
+
+enum StoreChoice {
+    Ready(Arc<dyn Store>),
+    Folder(PathBuf, StoreOptions),
+    Memory(StoreOptions),
+}
+
+enum ListenChoice {
+    /// In-memory connections only.
+    Nowhere,
+    Address(String),
+    Incoming(Option<SocketAddr>, BoxStream<'static, io::Result<Io>>),
+}
+
+/// Puts a server together; made by [`Server::builder`].
+#[must_use]
+pub struct ServerBuilder {
+    store: StoreChoice,
+    listen: ListenChoice,
+    options: ServerOptions,
+    shutdown: BoxFuture<'static, ()>,
+}
+
+/// The Listwatch server.
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use listwatch_server::Server;
+///
+/// let server = Server::builder().listen("127.0.0.1:0").start().await?;
+/// println!("listening on {:?}", server.local_addr());
+/// server.drain();
+/// server.join().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Server(());
+
+impl Server {
+    /// A server that keeps everything in memory and that only in-memory connections
+    /// reach, until told otherwise.
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder {
+            store: StoreChoice::Memory(StoreOptions::default()),
+            listen: ListenChoice::Nowhere,
+            options: ServerOptions::default(),
+            shutdown: std::future::pending().boxed(),
+        }
+    }
+}
+
+impl ServerBuilder {
+    /// Keeps the store in a folder, made if need be.
+    pub fn data_dir(mut self, path: impl Into<PathBuf>, options: StoreOptions) -> Self {
+        self.store = StoreChoice::Folder(path.into(), options);
+        self
+    }
+
+    /// Keeps everything in memory: gone when the server ends.
+    pub fn ephemeral(mut self, options: StoreOptions) -> Self {
+        self.store = StoreChoice::Memory(options);
+        self
+    }
+
+    /// Serves a store that the caller opened, and that stays open after the server.
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = StoreChoice::Ready(store);
+        self
+    }
+
+    /// Listens on an address such as `127.0.0.1:7450`; port 0 takes a free one.
+    pub fn listen(mut self, address: impl Into<String>) -> Self {
+        self.listen = ListenChoice::Address(address.into());
+        self
+    }
+
+    /// Serves a listener that the caller bound.
+    pub fn listener(mut self, listener: TcpListener) -> Self {
+        let address = listener.local_addr().ok();
+        self.listen = ListenChoice::Incoming(address, accept::tcp(listener));
+        self
+    }
+
+    /// Serves connections of any kind, as they come.
+    pub fn incoming<S, T>(mut self, connections: S) -> Self
+    where
+        S: Stream<Item = io::Result<T>> + Send + 'static,
+        T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let connections = connections.map(|c| c.map(|io| Box::new(io) as Io)).boxed();
+        self.listen = ListenChoice::Incoming(None, connections);
+        self
+    }
+
+    /// Sets limits, caches and intervals.
+    pub fn options(mut self, options: ServerOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Goes away when this completes, as with [`ServerHandle::drain`].
+    pub fn shutdown(mut self, signal: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.shutdown = signal.boxed();
+        self
+    }
+
+    /// Opens the store, loads the caches, and serves. Returns when requests are answered.
+    ///
+    /// # Errors
+    /// [`ServerError`] if the address is taken or the store cannot be opened.
+    pub async fn start(self) -> Result<ServerHandle, ServerError> {
+        // The address first: that it is taken shows at once, not after a minute of loading.
+        let (address, connections) = match self.listen {
+            ListenChoice::Nowhere => (None, futures::stream::pending().boxed()),
+            ListenChoice::Incoming(address, connections) => (address, connections),
+            ListenChoice::Address(address) => {
+                let failed = |source| ServerError::Listen {
+                    address: address.clone(),
+                    source,
+                };
+                let listener = TcpListener::bind(&address).await.map_err(failed)?;
+                (listener.local_addr().ok(), accept::tcp(listener))
+            }
+        };
+        let (store, owned) = open(self.store).await?;
+        let options = self.options;
+        let hub = Hub::start(store.clone(), options.hub.clone()).await?;
+
+        let (phase, _) = watch::channel(Phase::Serving);
+        let (going_away, gone) = watch::channel(false);
+        let (health, health_service) = tonic_health::server::health_reporter();
+        health
+            .set_serving::<ListWatchServiceServer<Service>>()
+            .await;
+        let service = Service::new(hub.clone(), options.service.clone(), gone);
+        let max_request_bytes = options.service.max_request_bytes();
+        let list_watch = ListWatchServiceServer::new(service.clone())
+            .max_decoding_message_size(max_request_bytes);
+        let reflection = || {
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        };
+        let failed = |e: tonic_reflection::server::Error| ServerError::Reflection(e.to_string());
+        let routes = tonic::service::Routes::new(list_watch)
+            .add_service(
+                AdminServiceServer::new(service).max_decoding_message_size(max_request_bytes),
+            )
+            .add_service(health_service)
+            .add_service(reflection().build_v1().map_err(failed)?)
+            .add_service(reflection().build_v1alpha().map_err(failed)?)
+            .prepare();
+        let routes = EdgeLayer { max_request_bytes }.layer(routes);
+
+        let (dial, dialled) = mpsc::channel(IN_MEMORY_BACKLOG);
+        let maintenance = maintenance::spawn(&hub, &options);
+        let acceptor = accept::Acceptor {
+            connections,
+            dialled,
+            grace: options.shutdown_grace,
+            drain: phase.subscribe(),
+        };
+        let drain = phase.clone();
+        let shutdown = self.shutdown;
+        let task = tokio::spawn(async move {
+            let asked = async {
+                let mut phase = drain.subscribe();
+                tokio::select! {
+                    () = shutdown => {}
+                    _ = phase.wait_for(|p| *p != Phase::Serving) => {}
+                }
+                // Not ready first, so that load balancers look elsewhere; then the
+                // watches are told, then the connections end.
+                health
+                    .set_not_serving::<ListWatchServiceServer<Service>>()
+                    .await;
+                going_away.send_replace(true);
+                drain.send_replace(Phase::Draining);
+            };
+            tokio::join!(asked, acceptor.run(routes));
+            maintenance.abort();
+            if owned {
+                store.close().await;
+            }
+            drain.send_replace(Phase::Ended);
+        });
+        Ok(ServerHandle {
+            address,
+            hub,
+            dial,
+            phase,
+            task,
+        })
+    }
+}
+
+async fn open(choice: StoreChoice) -> Result<(Arc<dyn Store>, bool), StoreError> {
+    match choice {
+        StoreChoice::Ready(store) => Ok((store, false)),
+        StoreChoice::Memory(options) => Ok((Arc::new(MemoryStore::new(options)), true)),
+        StoreChoice::Folder(path, options) => {
+            let opened = tokio::task::spawn_blocking(move || SledStore::open(&path, options));
+            let store = opened
+                .await
+                .map_err(|e| StoreError::Damaged(e.to_string()))??;
+            Ok((Arc::new(store), true))
+        }
+    }
+}
+
+/// Where a server is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Requests are answered.
+    Serving,
+    /// No new connections or watches; open ones are ending.
+    Draining,
+    /// Nothing is served any more; the store is closed.
+    Ended,
+}
+
+/// A running server. Dropping it does not end the server.
+pub struct ServerHandle {
+    address: Option<SocketAddr>,
+    hub: Arc<Hub>,
+    dial: mpsc::Sender<Io>,
+    phase: watch::Sender<Phase>,
+    task: JoinHandle<()>,
+}
+
+impl ServerHandle {
+    /// The address that is listened on, if it is a TCP address.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Where the server is in its life.
+    pub fn phase(&self) -> Phase {
+        *self.phase.borrow()
+    }
+
+    /// Requests are answered.
+    pub fn is_ready(&self) -> bool {
+        self.phase() == Phase::Serving
+    }
+
+    /// The hub, for programs that read state without going through the API.
+    pub fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    /// Connects within the process, over memory: for
+    /// `tonic::transport::Endpoint::connect_with_connector`.
+    pub fn in_memory(&self) -> InMemoryConnector {
+        InMemoryConnector::new(self.dial.clone())
+    }
+
+    /// Asks the server to go away: health says so, watches get a bookmark to resume
+    /// from elsewhere, connections end within the grace. Returns at once; see
+    /// [`ServerHandle::join`].
+    pub fn drain(&self) {
+        self.phase.send_if_modified(|phase| {
+            let serving = *phase == Phase::Serving;
+            if serving {
+                *phase = Phase::Draining;
+            }
+            serving
+        });
+    }
+
+    /// Waits until the server has ended.
+    ///
+    /// # Errors
+    /// [`ServerError::Task`] if it ended by a fault.
+    pub async fn join(self) -> Result<(), ServerError> {
+        self.task
+            .await
+            .map_err(|error| ServerError::Task(error.to_string()))
+    }
+}
+
+impl fmt::Debug for ServerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerHandle")
+            .field("address", &self.address)
+            .field("phase", &self.phase())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ServerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerBuilder")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

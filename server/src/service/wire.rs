@@ -1,0 +1,82 @@
+//! From the store's types to the wire's, under a view.
+
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use listwatch::v1;
+
+use crate::{
+    hub::{Delivery, DeliveryKind},
+    store::{DeleteCause, Key, Object},
+};
+
+/// A key.
+pub(crate) fn key(key: &Key) -> v1::Key {
+    v1::Key {
+        collection: key.collection.as_str().to_owned(),
+        namespace: key.namespace().to_owned(),
+        name: key.name().to_owned(),
+    }
+}
+
+/// An object, as much of it as the view shows.
+pub(crate) fn resource(object: &Object, view: v1::View) -> v1::Resource {
+    let mut resource = v1::Resource {
+        key: Some(key(&object.key)),
+        uid: object.uid.to_string(),
+        revision: object.revision.to_wire(),
+        ..v1::Resource::default()
+    };
+    if view == v1::View::Key {
+        return resource;
+    }
+    resource.create_revision = object.create_revision.to_wire();
+    resource.update_time = Some(timestamp(object.update_time));
+    resource.labels = object.content.labels.clone();
+    resource.content_type = object.content.content_type.as_ref().to_owned();
+    resource.expire_time = object.content.expire_time.map(timestamp);
+    if view != v1::View::Metadata {
+        resource.value = object.content.value.clone();
+    }
+    resource
+}
+
+/// The answer to a write.
+pub(crate) fn written(object: &Object) -> v1::Resource {
+    v1::Resource {
+        value: Bytes::new(),
+        ..resource(object, v1::View::Metadata)
+    }
+}
+
+/// A point in time.
+pub(crate) fn timestamp(time: SystemTime) -> prost_types::Timestamp {
+    time.into()
+}
+
+/// An event.
+pub(crate) fn event(delivery: &Delivery, view: v1::View, previous: bool) -> v1::WatchEvent {
+    use v1::{DeleteCause as Cause, EventType};
+    let (kind, cause) = match delivery.kind {
+        DeliveryKind::Existing => (EventType::Existing, Cause::Unspecified),
+        DeliveryKind::Added => (EventType::Added, Cause::Unspecified),
+        DeliveryKind::Modified => (EventType::Modified, Cause::Unspecified),
+        DeliveryKind::Unchanged => (EventType::Unchanged, Cause::Unspecified),
+        DeliveryKind::Upserted => (EventType::Upserted, Cause::Unspecified),
+        DeliveryKind::Deleted(None) => (EventType::Deleted, Cause::Unselected),
+        DeliveryKind::Deleted(Some(DeleteCause::Request)) => (EventType::Deleted, Cause::Request),
+        DeliveryKind::Deleted(Some(DeleteCause::Expired)) => (EventType::Deleted, Cause::Expired),
+    };
+    let view = if kind == EventType::Unchanged {
+        v1::View::Key
+    } else {
+        view
+    };
+    let before = delivery.previous.as_ref().filter(|_| previous);
+    v1::WatchEvent {
+        r#type: kind.into(),
+        resource: Some(resource(&delivery.object, view)),
+        previous: before.map(|object| resource(object, view)),
+        delete_cause: cause.into(),
+    }
+}

@@ -1,0 +1,124 @@
+//! A log in memory: for tests, simulations and `--ephemeral`. It starts no thread and
+//! needs no runtime: a commit is done when the call returns.
+
+use std::{
+    collections::BTreeMap,
+    ops::Bound,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use parking_lot::RwLock;
+
+use super::{
+    Progress, Revision, StoreError, StoreOptions,
+    core::{Core, State},
+    log::{AppendError, Dropped, Entry, Live, Log, Room, Slot},
+    log_store::{LogStore, impl_store},
+    plan::{new_store_id, random},
+    replay::Replays,
+};
+use crate::limits::DELETE_RESERVE_SHARE;
+
+/// A store in memory. Two of the same seed and clock, given the same calls, answer the
+/// same, uids included.
+#[derive(Debug)]
+pub struct MemoryStore(LogStore<MemoryLog>);
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new(options: StoreOptions) -> Self {
+        let mut random = random(options.seed);
+        let id = new_store_id(&mut random);
+        let replays = Replays::new(options.request_window, options.max_requests);
+        let log = MemoryLog {
+            entries: RwLock::default(),
+            bytes: AtomicU64::new(0),
+            quota: options.quota_bytes,
+        };
+        let core = Core::new(id, log, options, State::default());
+        Self(LogStore::inline(core, random, replays))
+    }
+}
+
+impl_store!(MemoryStore);
+
+struct MemoryLog {
+    entries: RwLock<BTreeMap<Slot, Entry>>,
+    bytes: AtomicU64,
+    quota: u64,
+}
+
+impl Log for MemoryLog {
+    const BLOCKING: bool = false;
+
+    fn append(&self, entries: &[Entry]) -> Result<(), AppendError> {
+        let size: u64 = entries.iter().map(|e| u64::from(e.size())).sum();
+        let mut log = self.entries.write();
+        log.extend(entries.iter().map(|entry| (entry.slot, entry.clone())));
+        self.bytes.fetch_add(size, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn heal(&self, _above: Revision) -> Result<Option<Vec<Entry>>, StoreError> {
+        Ok(None)
+    }
+
+    fn read(&self, slot: Slot) -> Result<Option<Entry>, StoreError> {
+        Ok(self.entries.read().get(&slot).cloned())
+    }
+
+    fn scan(
+        &self,
+        after: Revision,
+        to: Revision,
+        visit: &mut dyn FnMut(Entry) -> bool,
+    ) -> Result<(), StoreError> {
+        let range = (
+            Bound::Excluded(Slot::after(after)),
+            Bound::Included(Slot::after(to)),
+        );
+        for entry in self.entries.read().range(range).map(|(_, entry)| entry) {
+            if !visit(entry.clone()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn set_compacted(&self, _progress: Progress) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn discard(&self, dropped: &[Dropped]) {
+        let mut log = self.entries.write();
+        for dropped in dropped {
+            if log.remove(&dropped.slot).is_some() {
+                self.bytes
+                    .fetch_sub(u64::from(dropped.size), Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn reclaim(&self, _live: &Live<'_>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    fn room(&self) -> Room {
+        let (bytes, quota) = (self.bytes(), self.quota);
+        if quota == 0 || bytes <= quota {
+            return Room::Ample;
+        }
+        let why = format!("{bytes} bytes are used of a quota of {quota}");
+        if bytes <= quota + quota / DELETE_RESERVE_SHARE {
+            Room::Deletions(why)
+        } else {
+            Room::Nothing(why)
+        }
+    }
+
+    fn close(&self) {}
+}

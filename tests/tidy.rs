@@ -1,0 +1,108 @@
+//! The shape of the code: what ARCHITECTURE.md promises of it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+fn sources(folder: &str) -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let mut found = Vec::new();
+    let mut folders = vec![root];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                found.push((path, text));
+            }
+        }
+    }
+    assert!(!found.is_empty(), "{folder} has no sources");
+    found
+}
+
+fn no_source_has(folder: &str, words: &[&str]) {
+    for (path, text) in sources(folder) {
+        for word in words {
+            assert!(
+                !text.contains(word),
+                "{} must not use {word}",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn the_store_knows_neither_hub_nor_transport() {
+    no_source_has(
+        "server/src/store",
+        &[
+            "crate::hub",
+            "crate::service",
+            "crate::server",
+            "tonic",
+            "hyper",
+        ],
+    );
+}
+
+#[test]
+fn the_hub_knows_no_transport() {
+    no_source_has(
+        "server/src/hub",
+        &[
+            "crate::service",
+            "crate::server",
+            "tonic",
+            "hyper",
+            "listwatch::v1",
+        ],
+    );
+}
+
+#[test]
+fn one_file_makes_statuses_of_errors() {
+    for (path, text) in sources("server/src") {
+        let makes_them = text.contains("with_error_details") || text.contains("ErrorDetails::");
+        assert!(
+            !makes_them || path.ends_with("service/status.rs"),
+            "{}",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn names_say_what_is_inside() {
+    for folder in ["server/src", "client/src", "proto"] {
+        for (path, _) in sources(folder) {
+            let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
+            let vague = [
+                "utils", "util", "common", "helpers", "helper", "manager", "misc",
+            ];
+            assert!(!vague.contains(&stem.as_str()), "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn no_file_holds_more_than_one_thing() {
+    // A few hundred lines are one thing; what needs more says why here.
+    const LIMIT: usize = 650;
+    let reasons: &[(&str, &str)] = &[("store/conformance.rs", "one suite, run over every store")];
+    for folder in ["server/src", "client/src"] {
+        for (path, text) in sources(folder) {
+            let excused = reasons.iter().any(|(file, _)| path.ends_with(file));
+            let lines = text.lines().count();
+            assert!(
+                lines <= LIMIT || excused,
+                "{} has {lines} lines",
+                path.display()
+            );
+        }
+    }
+}
