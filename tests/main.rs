@@ -2,6 +2,8 @@
 //! hold: see `tests/README.md`.
 
 mod bad_input;
+mod error_reasons;
 mod harness;
 mod tidy;
 mod watch_promises;
+mod writes;
