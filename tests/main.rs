@@ -1,9 +1,14 @@
 //! Tests of the whole product, through its public API. Named after the promises that they
 //! hold: see `tests/README.md`.
 
+// A test binary is nobody's library.
+#![allow(unreachable_pub)]
+
 mod bad_input;
 mod error_reasons;
 mod harness;
+mod process;
 mod tidy;
+mod validator;
 mod watch_promises;
 mod writes;

@@ -1,3 +1,7 @@
 //! `listwatch`: the command line.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(listwatch_client::cli::main() as u8)
+}

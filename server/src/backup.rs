@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::{
     limits::{CEILING_OBJECT_BYTES, MAX_EXPORT_FRAME_BYTES},
     service::Export,
-    store::{Content, Key, Object, Revision, Store, Uid},
+    store::{Content, Key, Object, Revision, Store, StoreError, Uid},
 };
 
 /// An export could not be written or read.
@@ -32,9 +32,12 @@ pub enum BackupError {
     /// The file is no export, is of an unknown version, was cut off, or was altered.
     #[error("{0}")]
     Damaged(String),
-    /// The store could not be read.
+    /// The store could not be read or made; see there for what helps.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The export broke off.
     #[error("{0}")]
-    Store(String),
+    BrokenOff(String),
 }
 
 fn damaged(what: impl Into<String>) -> BackupError {
@@ -51,14 +54,11 @@ pub async fn write(
     mut to: impl Write,
 ) -> Result<u64, BackupError> {
     let revision = store.progress().revision;
-    let failed = |error: &dyn std::fmt::Display| BackupError::Store(error.to_string());
-    let frames = Export::new(store, revision)
-        .map_err(|e| failed(&e))?
-        .into_stream(now);
+    let frames = Export::new(store, revision)?.into_stream(now);
     pin_mut!(frames);
     let mut count = 0;
     while let Some(frame) = frames.next().await {
-        let frame = frame.map_err(|status| failed(&status.message()))?;
+        let frame = frame.map_err(|status| BackupError::BrokenOff(status.message().to_owned()))?;
         if let Some(Kind::Footer(footer)) = &frame.kind {
             count = footer.object_count;
         }

@@ -70,8 +70,8 @@ pub const INGEST_CHUNK: crate::store::PageLimit = crate::store::PageLimit {
     items: 4096,
     bytes: 8 * 1024 * 1024,
 };
-/// How a watch reads the log when its window does not reach back.
-pub const LOG_CHUNK: crate::store::PageLimit = crate::store::PageLimit {
+/// What a watch takes up at once, by default: from the window, the log or a state.
+pub const RESPONSE_CHUNK: crate::store::PageLimit = crate::store::PageLimit {
     items: MAX_RESPONSE_EVENTS,
     bytes: MAX_RESPONSE_BYTES,
 };
@@ -79,8 +79,6 @@ pub const LOG_CHUNK: crate::store::PageLimit = crate::store::PageLimit {
 pub const MAX_SHELVED_SNAPSHOTS: usize = 32;
 /// How long a reader may hold a snapshot before it goes on from the store's history.
 pub const SNAPSHOT_LIFE: Duration = Duration::from_secs(30);
-/// How a watch reads a state: pages that make responses of a good size.
-pub const INITIAL_CHUNK: crate::store::PageLimit = LOG_CHUNK;
 /// Below this many changes a net difference is sent whatever the number of objects.
 pub const NET_COUNT_FLOOR: u64 = 64;
 
@@ -183,3 +181,21 @@ pub const DEFAULT_BALLAST_BYTES: u64 = 16 * 1024 * 1024;
 pub const DELETE_RESERVE_SHARE: u64 = 16;
 /// Keys that compaction looks at under one hold of the index lock: under a millisecond.
 pub const PRUNE_SLICE_KEYS: usize = 2048;
+/// sled's own segments, within one of ours: files grow by one, and its pages of 16 records
+/// must fit a quarter. The least, for small stores.
+pub const MIN_PAGE_SEGMENT_BYTES: u64 = 512 * 1024;
+/// The most: 32 KiB a record part, 64 MiB an object.
+pub const MAX_PAGE_SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
+/// sled's page cache of each segment: the log is written once and mostly read by those
+/// who follow closely.
+pub const SEGMENT_CACHE_BYTES: u64 = 16 * 1024 * 1024;
+/// After a failed write: how long until the disk is tried again.
+pub const HEAL_INTERVAL: Duration = Duration::from_secs(1);
+/// Records that compaction copies between two looks at the index: sled's locks and the
+/// disk are the writer's in between.
+pub const COPY_BATCH_RECORDS: usize = 64;
+/// A segment is copied once a third of it is garbage: so a byte is copied at most about
+/// twice for each byte that is freed.
+pub const GARBAGE_SHARE: u64 = 3;
+/// Pause before the hub tries again to read a log that failed.
+pub const REREAD_PAUSE: Duration = Duration::from_secs(1);

@@ -1,5 +1,7 @@
 //! A server and a client for one test, and short words for requests.
 
+pub mod daemon;
+
 use std::{sync::Arc, time::Duration};
 
 use listwatch::v1::{
@@ -93,6 +95,33 @@ impl Harness {
         self.client.list(request).await.unwrap()
     }
 
+    /// Writes at one revision, which it returns.
+    pub async fn batch(&self, operations: Vec<v1::batch_operation::Kind>) -> i64 {
+        let operations = operations
+            .into_iter()
+            .map(|kind| v1::BatchOperation { kind: Some(kind) })
+            .collect();
+        let request = v1::BatchRequest {
+            operations,
+            ..v1::BatchRequest::default()
+        };
+        self.client.batch(request).await.unwrap().revision
+    }
+
+    /// What the server says of one collection.
+    pub async fn collection_status(&self, collection: &str) -> v1::CollectionStatus {
+        let status = self.client.status().await.unwrap();
+        let mut collections = status.collections.into_iter();
+        collections
+            .find(|c| c.collection == collection)
+            .unwrap_or_default()
+    }
+
+    /// The newest revision.
+    pub fn revision(&self) -> i64 {
+        self.store.progress().revision.to_wire()
+    }
+
     /// Opens a watch with the bare stub.
     pub async fn watch(&self, request: v1::WatchRequest) -> Result<Watching, tonic::Status> {
         let stream = self.raw.clone().watch(request).await?.into_inner();
@@ -122,6 +151,23 @@ impl Harness {
 /// An open watch.
 pub struct Watching {
     stream: Streaming<v1::WatchResponse>,
+}
+
+/// Part of a batch: writes an object, whatever was there.
+pub fn put(resource: v1::Resource) -> v1::batch_operation::Kind {
+    v1::batch_operation::Kind::Update(v1::UpdateRequest {
+        resource: Some(resource),
+        allow_missing: true,
+        ..v1::UpdateRequest::default()
+    })
+}
+
+/// Part of a batch: deletes an object.
+pub fn remove(key: v1::Key) -> v1::batch_operation::Kind {
+    v1::batch_operation::Kind::Delete(v1::DeleteRequest {
+        key: Some(key),
+        ..v1::DeleteRequest::default()
+    })
 }
 
 /// Long enough for any step of a test on a busy machine; only a failure waits for it.
@@ -189,6 +235,12 @@ pub fn short(responses: &[v1::WatchResponse]) -> Vec<String> {
         .collect()
 }
 
+/// The kinds of the bookmarks of some responses, in order.
+pub fn kinds(responses: &[v1::WatchResponse]) -> Vec<v1::BookmarkKind> {
+    let bookmarks = responses.iter().filter_map(|r| r.bookmark.as_ref());
+    bookmarks.map(v1::Bookmark::kind).collect()
+}
+
 /// The last bookmark's resume token.
 pub fn token(responses: &[v1::WatchResponse]) -> String {
     let bookmarks = responses
@@ -236,6 +288,23 @@ pub fn watch(collection: &str, start: Option<Start>) -> v1::WatchRequest {
         start,
         ..v1::WatchRequest::default()
     }
+}
+
+/// One label that must have one value.
+pub fn labelled(collection: &str, label: &str, value: &str) -> v1::Selector {
+    v1::Selector {
+        labels: vec![v1::LabelRequirement {
+            key: label.into(),
+            operator: v1::LabelOperator::In.into(),
+            values: vec![value.into()],
+        }],
+        ..everything(collection)
+    }
+}
+
+/// A duration as the API takes it.
+pub fn millis(millis: u64) -> Option<prost_types::Duration> {
+    Duration::from_millis(millis).try_into().ok()
 }
 
 /// The machine-readable reason of an error.

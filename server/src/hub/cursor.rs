@@ -8,11 +8,17 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::{CollectionHub, Hub, HubError, Position, snapshot::StateReader, window::WindowRead};
+use super::{
+    CollectionHub, Hub, HubError, Position,
+    snapshot::StateReader,
+    window::{WindowRead, response_weight},
+};
 use crate::{
-    limits::{INITIAL_CHUNK, LOG_CHUNK, MAX_RESPONSE_EVENTS},
     selector::Selector,
-    store::{Change, Collection, Commit, DeleteCause, Event, Object, Revision, StoreError, Uid},
+    store::{
+        Change, Collection, Commit, DeleteCause, Event, LogChunk, Object, PageLimit, Revision,
+        StoreError, Uid,
+    },
 };
 
 /// How changes are delivered to a client that is behind.
@@ -214,6 +220,10 @@ impl Cursor {
         }
     }
 
+    fn limit(&self) -> PageLimit {
+        self.held.hub.options.response
+    }
+
     fn beginning(&self) -> Begin {
         match self.phase {
             Phase::Initial(_) => Begin::InitialState,
@@ -224,10 +234,11 @@ impl Cursor {
     }
 
     async fn step_initial(&mut self) -> Result<Step, HubError> {
+        let limit = self.limit();
         let Phase::Initial(reader) = &mut self.phase else {
             return Ok(Step::default());
         };
-        let page = reader.next(&self.held.hub, INITIAL_CHUNK).await?;
+        let page = reader.next(&self.held.hub, limit).await?;
         let deliver = |object| Delivery {
             kind: DeliveryKind::Existing,
             object,
@@ -247,11 +258,12 @@ impl Cursor {
     }
 
     async fn step_manifest(&mut self) -> Result<Step, HubError> {
+        let limit = self.limit();
         let Phase::Manifest { reader, since } = &mut self.phase else {
             return Ok(Step::default());
         };
         let since = *since;
-        let page = reader.next(&self.held.hub, INITIAL_CHUNK).await?;
+        let page = reader.next(&self.held.hub, limit).await?;
         let deliver = |object: Arc<Object>| {
             let unchanged = object.revision <= since;
             let kind = if unchanged {
@@ -286,17 +298,18 @@ impl Cursor {
     /// Net difference: from the store while the window does not reach back, else from the
     /// window, until everything that was left out as superseded has been delivered.
     async fn step_net(&mut self, settles_at: Revision) -> Result<Step, HubError> {
-        let read = self.read_window(MAX_RESPONSE_EVENTS);
+        let read = self.read_window();
         let (commits, reached, settles_at) = match read {
             Some((WindowRead::Commits(commits), upto)) => (commits, upto, settles_at),
             _ => {
                 let name = self.selector.collection();
                 let store = &self.held.hub.store;
                 match store
-                    .changes_since(Some(name), self.position, LOG_CHUNK)
+                    .changes_since(Some(name), self.position, self.limit())
                     .await
                 {
-                    Ok(chunk) => {
+                    Ok(mut chunk) => {
+                        fit(&mut chunk, self.limit());
                         self.held.hub.wait_applied(chunk.scanned_to).await?;
                         // What was left out of this chunk had a successor at `head` or
                         // below: the client is whole once it has got that far.
@@ -349,7 +362,7 @@ impl Cursor {
     }
 
     async fn step_live(&mut self) -> Result<Step, HubError> {
-        match self.read_window(MAX_RESPONSE_EVENTS) {
+        match self.read_window() {
             Some((WindowRead::Commits(commits), upto)) => {
                 self.count_read(true);
                 let idle = commits.is_empty();
@@ -385,10 +398,11 @@ impl Cursor {
             .held
             .hub
             .store
-            .read_log(Some(name), self.position, LOG_CHUNK)
+            .read_log(Some(name), self.position, self.limit())
             .await
         {
-            Ok(chunk) => {
+            Ok(mut chunk) => {
+                fit(&mut chunk, self.limit());
                 // Ahead of the caches by a moment at most; a bookmark must not be.
                 self.held.hub.wait_applied(chunk.scanned_to).await?;
                 let (deliveries, coalesced) = self.exact(&chunk.commits);
@@ -430,11 +444,11 @@ impl Cursor {
 
     /// The window from the position on, and the revision up to which everything is in
     /// what it gave; `None` without a window.
-    fn read_window(&self, max_events: usize) -> Option<(WindowRead, Revision)> {
+    fn read_window(&self) -> Option<(WindowRead, Revision)> {
         let window = self.held.collection.window.as_ref()?;
         // Read before the window: every commit up to this is in it.
         let applied = self.latest();
-        let read = window.read().read(self.position, max_events);
+        let read = window.read().read(self.position, self.limit());
         let upto = match &read {
             WindowRead::Commits(commits) => match commits.last() {
                 Some(last) => last.revision,
@@ -514,6 +528,23 @@ impl Cursor {
                 }
                 (false, false) => None,
             },
+        }
+    }
+}
+
+/// Cuts a chunk to what fits one response: whole commits, at least one. The rest is read
+/// again by the next step.
+fn fit(chunk: &mut LogChunk, limit: PageLimit) {
+    let mut bytes = 0;
+    let fits = chunk.commits.iter().position(|commit| {
+        let first = bytes == 0;
+        bytes += response_weight(commit);
+        !first && bytes > limit.bytes
+    });
+    if let Some(count) = fits {
+        chunk.commits.truncate(count);
+        if let Some(last) = chunk.commits.last() {
+            chunk.scanned_to = last.revision;
         }
     }
 }

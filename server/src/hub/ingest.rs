@@ -6,7 +6,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::Hub;
 use crate::{
-    limits::INGEST_CHUNK,
+    limits::{INGEST_CHUNK, REREAD_PAUSE},
     store::{Collection, Commit, Event, Feed, Revision, Store, StoreError},
 };
 
@@ -64,8 +64,8 @@ impl Hub {
     }
 }
 
-/// Follows the feed until the store closes or the hub is dropped. One that falls behind
-/// the feed reads the log, so that no commit is ever left out.
+/// Follows the feed until the store closes or the hub is dropped. Whatever the feed does
+/// not have, because this fell behind it, is read from the log: no commit is left out.
 pub(super) async fn run(
     hub: Weak<Hub>,
     store: Arc<dyn Store>,
@@ -73,46 +73,45 @@ pub(super) async fn run(
     mut applied: Revision,
 ) {
     loop {
-        match feed.recv().await {
-            Ok(commits) => {
-                let Some(hub) = hub.upgrade() else { return };
-                for commit in commits.iter().filter(|c| c.revision > applied) {
-                    // The feed's first commits may be such as loading has seen; after
-                    // them none may be missing.
-                    debug_assert_eq!(commit.revision, applied.next());
-                    hub.apply(commit);
-                }
-                applied = applied.max(hub.applied());
-            }
-            Err(RecvError::Lagged(_)) => match reread(&hub, store.as_ref(), applied).await {
-                Ok(Some(reached)) => applied = reached,
-                Ok(None) => return,
-                Err(error) => {
-                    tracing::error!(%error, "cannot read the log; this server stops serving changes");
-                    return;
-                }
-            },
+        let commits = match feed.recv().await {
+            Ok(commits) => commits,
+            Err(RecvError::Lagged(_)) => Arc::default(),
             Err(RecvError::Closed) => return,
+        };
+        let Some(hub) = hub.upgrade() else { return };
+        for commit in commits.iter() {
+            if commit.revision == applied.next() {
+                hub.apply(commit);
+                applied = commit.revision;
+            }
+        }
+        // Loading and reading the log run ahead of the feed; a gap is left by falling behind.
+        let seen = commits.last().map_or(Revision::MAX, |last| last.revision);
+        if seen <= applied {
+            continue;
+        }
+        while let Err(error) = reread(&hub, store.as_ref(), &mut applied).await {
+            if error == StoreError::Closed {
+                return;
+            }
+            // Readers are told that this server is behind. It may pass: a disk that
+            // fails for a moment, a store that is being reopened.
+            tracing::error!(%error, "cannot read the log; changes are not served until it can be");
+            tokio::time::sleep(REREAD_PAUSE).await;
         }
     }
 }
 
-async fn reread(
-    hub: &Weak<Hub>,
-    store: &dyn Store,
-    mut applied: Revision,
-) -> Result<Option<Revision>, StoreError> {
+/// Applies what the log has after `applied`, and moves it along.
+async fn reread(hub: &Hub, store: &dyn Store, applied: &mut Revision) -> Result<(), StoreError> {
     loop {
-        let chunk = store.read_log(None, applied, INGEST_CHUNK).await?;
-        let Some(hub) = hub.upgrade() else {
-            return Ok(None);
-        };
+        let chunk = store.read_log(None, *applied, INGEST_CHUNK).await?;
         for commit in &chunk.commits {
             hub.apply(commit);
         }
-        applied = chunk.scanned_to;
+        *applied = chunk.scanned_to;
         if chunk.scanned_to >= chunk.head {
-            return Ok(Some(applied));
+            return Ok(());
         }
     }
 }

@@ -34,7 +34,7 @@ use self::{
 };
 use crate::{
     limits,
-    store::{Collection, Key, Object, Revision, Store, StoreError},
+    store::{Collection, Key, Object, PageLimit, Revision, Store, StoreError},
 };
 
 /// What a read or a watch can fail with, below the RPCs.
@@ -69,6 +69,9 @@ pub struct HubOptions {
     pub window_span: Duration,
     /// How long a read waits for a revision that this server has not reached.
     pub revision_wait: Duration,
+    /// What a watch takes up at once, which is what a response holds. A commit is not
+    /// split, so a response can be one commit that is larger.
+    pub response: PageLimit,
 }
 
 impl Default for HubOptions {
@@ -78,6 +81,7 @@ impl Default for HubOptions {
             cache_sizes: HashMap::new(),
             window_span: limits::DEFAULT_WINDOW_SPAN,
             revision_wait: limits::DEFAULT_REVISION_WAIT,
+            response: limits::RESPONSE_CHUNK,
         }
     }
 }

@@ -11,7 +11,7 @@ use imbl::OrdMap;
 
 use crate::{
     limits::{MAX_WINDOW_BYTES, MAX_WINDOW_EVENTS},
-    store::{Change, Commit, Event, Object, ObjectName, Revision},
+    store::{Change, Commit, Event, Object, ObjectName, PageLimit, Revision},
 };
 
 /// A state that stays as it is while the collection goes on: sharing, not copying.
@@ -141,16 +141,17 @@ impl Window {
         }
     }
 
-    /// Commits after a position, up to about `max_events` events, each commit whole.
-    pub(crate) fn read(&self, after: Revision, max_events: usize) -> WindowRead {
+    /// Commits after a position, each whole, as many as fit; at least one.
+    pub(crate) fn read(&self, after: Revision, limit: PageLimit) -> WindowRead {
         if after < self.floor {
             return WindowRead::Behind;
         }
         let start = self.commits.partition_point(|c| c.revision <= after);
         let mut taken = Vec::new();
-        let mut events = 0;
+        let (mut events, mut bytes) = (0, 0);
         for commit in self.commits.range(start..) {
-            if events >= max_events {
+            bytes += response_weight(commit);
+            if !taken.is_empty() && (events >= limit.items || bytes > limit.bytes) {
                 break;
             }
             events += commit.events.len();
@@ -215,6 +216,16 @@ fn commit_weight(commit: &Commit) -> usize {
     commit.events.iter().map(|e| 96 + weight(&e.object)).sum()
 }
 
+/// What a commit takes in a response, previous versions included.
+pub(crate) fn response_weight(commit: &Commit) -> usize {
+    let previous = |e: &Event| e.previous.as_ref().map_or(0, |p| weight(p));
+    commit
+        .events
+        .iter()
+        .map(|e| weight(&e.object) + previous(e))
+        .sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -270,11 +281,12 @@ mod tests {
     #[test]
     fn a_position_below_the_floor_is_behind_and_never_a_silent_gap() {
         let window = window_after(3600, 20);
+        let limit = crate::limits::RESPONSE_CHUNK;
         assert!(matches!(
-            window.read(Revision::new(3), 10),
+            window.read(Revision::new(3), limit),
             WindowRead::Behind
         ));
-        let WindowRead::Commits(commits) = window.read(window.floor(), 100) else {
+        let WindowRead::Commits(commits) = window.read(window.floor(), limit) else {
             panic!("the floor itself is readable")
         };
         assert_eq!(commits[0].revision, window.floor().next());

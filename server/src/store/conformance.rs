@@ -55,12 +55,27 @@ impl Fixture for Memory {
     }
 }
 
+/// A store on disk, in a folder that goes with the fixture.
+struct Sled(tempfile::TempDir);
+
+impl Fixture for Sled {
+    fn open(&self, options: StoreOptions) -> Arc<dyn Store> {
+        Arc::new(SledStore::open(self.0.path(), options).unwrap())
+    }
+}
+
 macro_rules! every_store {
     ($($case:ident),* $(,)?) => {
         mod memory {
             $(#[tokio::test]
             async fn $case() {
                 super::$case(&super::Memory).await;
+            })*
+        }
+        mod sled {
+            $(#[tokio::test]
+            async fn $case() {
+                super::$case(&super::Sled(tempfile::tempdir().unwrap())).await;
             })*
         }
     };

@@ -5,7 +5,6 @@ mod compaction;
 mod core;
 mod deadlines;
 mod error;
-mod folder;
 mod index;
 mod key;
 mod log;
@@ -16,6 +15,7 @@ mod options;
 mod plan;
 mod reading;
 mod replay;
+mod sled_log;
 mod timeline;
 mod writer;
 
@@ -27,13 +27,13 @@ use std::{ops::Bound, sync::Arc, time::SystemTime};
 use async_trait::async_trait;
 use tokio::sync::broadcast;
 
-pub use self::folder::SledStore;
 pub use self::{
     error::{CommitError, StoreError},
     key::{Collection, Key, KeyError, ObjectName, check_namespace},
     memory_log::MemoryStore,
     object::{Change, Commit, Content, DeleteCause, Event, Object, Revision, Uid},
     options::StoreOptions,
+    sled_log::{RepairReport, SledStore},
 };
 
 /// Identity of a store's history. Changes when the store is made anew or restored from a

@@ -65,8 +65,16 @@ pub(crate) fn import(task: Import, flags: Serve) -> Result<(), String> {
 }
 
 pub(crate) fn repair(flags: Serve) -> Result<(), String> {
-    let report = SledStore::repair(&flags.data_dir, flags.store_options());
+    let report = SledStore::repair(&flags.data_dir, &flags.store_options());
     let report = report.map_err(|e| e.to_string())?;
     // What was lost is the task's result, not a log line.
-    writeln!(io::stdout(), "{report}").map_err(|e| e.to_string())
+    let mut out = io::stdout().lock();
+    let mut say = |line: &str| writeln!(out, "{line}").map_err(|e| e.to_string());
+    say(&format!(
+        "{} objects at revision {} are in the new store; the damaged files are kept in {}",
+        report.objects,
+        report.revision,
+        report.kept.display(),
+    ))?;
+    report.losses.iter().try_for_each(|loss| say(loss))
 }

@@ -1,0 +1,12 @@
+//! The promises of the client library, against a server that does exactly what a test
+//! says, over an in-memory transport and on tokio's paused clock.
+
+mod calls;
+mod handlers;
+mod lists;
+mod mock;
+mod model;
+mod persisted;
+mod reflector;
+mod resuming;
+mod watcher;

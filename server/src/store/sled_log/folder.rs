@@ -1,0 +1,137 @@
+//! The data folder around the segments: the lock, the ballast, room on the disk.
+//!
+//! ```text
+//! LOCK        held by the one process that uses the folder
+//! MANIFEST    which segments make up the store
+//! HEAD        the newest acknowledged revision
+//! BALLAST     room to give back to a full disk
+//! seg-<n>/    a segment: one sled database
+//! CREATING, RESTORING, repairing/, damaged-<time>/   see `create` and `repair`
+//! ```
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, statvfs};
+
+use crate::store::StoreError;
+
+const LOCK: &str = "LOCK";
+const BALLAST: &str = "BALLAST";
+
+/// An operating system's refusal, with what was being done.
+pub(super) fn io_error(doing: &str, path: &Path, error: &io::Error) -> StoreError {
+    StoreError::Io {
+        context: format!("{doing} {}", path.display()),
+        message: error.to_string(),
+    }
+}
+
+/// Takes the folder for this process; it is free again when the file is dropped, however
+/// the process ends.
+pub(super) fn lock(folder: &Path) -> Result<File, StoreError> {
+    let path = folder.join(LOCK);
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(|error| io_error("opening", &path, &error))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(StoreError::Unusable(format!(
+            "{} is in use by another process: stop it, or give this one another data folder",
+            folder.display()
+        ))),
+        Err(error) => Err(io_error("locking", &path, &error.into())),
+    }
+}
+
+pub(super) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
+    File::open(folder)
+        .and_then(|file| file.sync_all())
+        .map_err(|error| io_error("syncing", folder, &error))
+}
+
+pub(super) fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    File::create(path)
+        .and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        })
+        .map_err(|error| io_error("writing", path, &error))
+}
+
+/// Removes a file; that it is absent is no error.
+pub(super) fn remove_file(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(io_error("removing", path, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Names in a folder.
+pub(super) fn names(folder: &Path) -> Result<Vec<String>, StoreError> {
+    let failed = |error: io::Error| io_error("listing", folder, &error);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        names.push(name.to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Whether a folder's file is neither ours nor the operating system's.
+pub(super) fn is_foreign(name: &str) -> bool {
+    let ours = [LOCK, BALLAST, super::manifest::NEW_FILE, "lost+found"];
+    !ours.contains(&name) && !name.starts_with("damaged-")
+}
+
+/// Bytes free on the folder's disk; `None` if the operating system does not tell.
+pub(super) fn free_bytes(folder: &Path) -> Option<u64> {
+    let stat = statvfs(folder).ok()?;
+    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+/// Room set aside: see [`crate::store::StoreOptions::ballast_bytes`].
+pub(super) struct Ballast {
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl Ballast {
+    pub(super) fn new(folder: &Path, bytes: u64) -> Self {
+        Self {
+            path: folder.join(BALLAST),
+            bytes,
+        }
+    }
+
+    /// Gives the room back to the disk.
+    pub(super) fn release(&self) {
+        if fs::remove_file(&self.path).is_ok() {
+            tracing::warn!("the disk is nearly full: the ballast is released");
+        }
+    }
+
+    /// Sets the room aside, if there is so much and more.
+    pub(super) fn restore(&self, free: u64, keep_free: u64) {
+        let there = fs::metadata(&self.path).is_ok_and(|meta| meta.len() == self.bytes);
+        if self.bytes == 0 || there || free < keep_free.saturating_add(self.bytes * 2) {
+            return;
+        }
+        let made = File::create(&self.path).and_then(|file| {
+            fallocate(&file, FallocateFlags::empty(), 0, self.bytes).map_err(io::Error::from)
+        });
+        if let Err(error) = made {
+            tracing::warn!(%error, "no ballast");
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! MANIFEST: which segments make up the store, and how far history reaches.
+//!
+//! ```text
+//! | "LWMANIF1" | checksum u64 BE: xxh3-64 of what follows | the message `Manifest` below |
+//! ```
+//!
+//! It is replaced as a whole: written beside as MANIFEST.new, synced, renamed, and the
+//! folder synced. What a manifest does not name is a leftover, and removed at opening.
+
+use std::{fs, io, path::Path};
+
+use prost::Message;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::folder::{io_error, sync_folder, write_synced};
+use crate::store::{Progress, Revision, StoreError, StoreId};
+
+pub(super) const FILE: &str = "MANIFEST";
+pub(super) const NEW_FILE: &str = "MANIFEST.new";
+pub(super) const FORMAT: u32 = 1;
+const MAGIC: &[u8; 8] = b"LWMANIF1";
+
+/// See the module.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Manifest {
+    /// 16 bytes, big endian.
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) store_id: Vec<u8>,
+    #[prost(uint32, tag = "2")]
+    pub(super) format: u32,
+    /// The newest revision when this was written.
+    #[prost(uint64, tag = "3")]
+    pub(super) revision: u64,
+    #[prost(uint64, tag = "4")]
+    pub(super) compacted: u64,
+    /// The tombstone horizon.
+    #[prost(uint64, tag = "5")]
+    pub(super) forgotten: u64,
+    /// The number of the next segment to be made; numbers are never used again.
+    #[prost(uint64, tag = "6")]
+    pub(super) next_segment: u64,
+    /// Oldest first; the last one is written.
+    #[prost(message, repeated, tag = "7")]
+    pub(super) segments: Vec<SegmentEntry>,
+}
+
+/// A segment, as the manifest knows it.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct SegmentEntry {
+    #[prost(uint64, tag = "1")]
+    pub(super) number: u64,
+    /// No record is older.
+    #[prost(uint64, tag = "2")]
+    pub(super) first_revision: u64,
+    /// No record is newer; 0: still written.
+    #[prost(uint64, tag = "3")]
+    pub(super) last_revision: u64,
+    /// Whether the next three are final.
+    #[prost(bool, tag = "4")]
+    pub(super) sealed: bool,
+    /// Number of parts.
+    #[prost(uint64, tag = "5")]
+    pub(super) records: u64,
+    /// Set hash of the parts.
+    #[prost(fixed64, tag = "6")]
+    pub(super) hash: u64,
+    #[prost(uint64, tag = "7")]
+    pub(super) bytes: u64,
+    /// sled's own segment size, without which it does not open its files.
+    #[prost(uint64, tag = "8")]
+    pub(super) page_segment_bytes: u64,
+}
+
+impl Manifest {
+    pub(super) fn id(&self) -> StoreId {
+        let bytes = <[u8; 16]>::try_from(&self.store_id[..]).unwrap_or_default();
+        StoreId(u128::from_be_bytes(bytes))
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        Progress {
+            revision: Revision::new(self.revision),
+            compacted: Revision::new(self.compacted),
+            forgotten: Revision::new(self.forgotten),
+        }
+    }
+
+    /// Reads it; `None` if there is none.
+    pub(super) fn read(folder: &Path) -> Result<Option<Self>, StoreError> {
+        let path = folder.join(FILE);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(io_error("reading", &path, &error)),
+        };
+        let damaged = || {
+            StoreError::Damaged(format!(
+                "{} is not what was written; run `listwatchd repair` or import a backup",
+                path.display()
+            ))
+        };
+        let rest = bytes.strip_prefix(MAGIC).ok_or_else(damaged)?;
+        let (sum, payload) = rest.split_first_chunk::<8>().ok_or_else(damaged)?;
+        if u64::from_be_bytes(*sum) != xxh3_64(payload) {
+            return Err(damaged());
+        }
+        let manifest = Self::decode(payload).map_err(|_| damaged())?;
+        if manifest.format != FORMAT {
+            return Err(StoreError::Unusable(format!(
+                "{} is of format {}, and this listwatchd reads format {FORMAT}: export with the \
+                 version that wrote it, and import here",
+                folder.display(),
+                manifest.format
+            )));
+        }
+        if manifest.store_id.len() != 16 || manifest.segments.is_empty() {
+            return Err(damaged());
+        }
+        Ok(Some(manifest))
+    }
+
+    /// Replaces it, durably.
+    pub(super) fn write(&self, folder: &Path) -> Result<(), StoreError> {
+        let payload = self.encode_to_vec();
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&xxh3_64(&payload).to_be_bytes());
+        bytes.extend_from_slice(&payload);
+        let new = folder.join(NEW_FILE);
+        let path = folder.join(FILE);
+        write_synced(&new, &bytes)?;
+        fs::rename(&new, &path).map_err(|error| io_error("renaming", &new, &error))?;
+        sync_folder(folder)
+    }
+}

@@ -1,0 +1,383 @@
+//! The log on disk: a sequence of segments, each its own sled database. Only the newest is
+//! written; compaction copies what survives of older ones into a new one and removes them
+//! whole, since sled never gives room back.
+//!
+//! What sled lacks is added around it: durability (`segment`), checks of everything that
+//! was written (`record`, `manifest`, `head`, `opening`), and containment of its panics
+//! (`contain`).
+
+mod contain;
+mod folder;
+mod head;
+mod manifest;
+mod opening;
+mod reclaim;
+mod record;
+mod repair;
+mod restore;
+mod segment;
+
+use std::{
+    fs::File,
+    ops::Bound,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use parking_lot::{Mutex, RwLock};
+
+pub use self::repair::RepairReport;
+use self::{
+    folder::Ballast,
+    head::Head,
+    manifest::{FORMAT, Manifest},
+    record::Stored,
+    segment::Segment,
+};
+use super::{
+    Progress, Revision, StoreError, StoreId,
+    log::{AppendError, Dropped, Entry, Live, Log, Room, Slot},
+    log_store::{LogStore, impl_store},
+};
+use crate::limits::{DELETE_RESERVE_SHARE, HEAL_INTERVAL};
+
+/// The store on disk.
+#[derive(Debug)]
+pub struct SledStore(LogStore<SledLog>);
+
+impl_store!(SledStore);
+
+/// See the module.
+struct SledLog {
+    folder: PathBuf,
+    id: StoreId,
+    segment_bytes: u64,
+    quota_bytes: u64,
+    min_free_bytes: u64,
+    request_window: Duration,
+    clock: crate::clock::Clock,
+    ballast: Ballast,
+    /// Oldest first, the last one is written. Replaced as a whole: who reads an older list
+    /// still finds everything, since a segment's files go with its last reader.
+    segments: RwLock<Arc<Vec<Arc<Segment>>>>,
+    /// What the manifest says; held while it is replaced.
+    bounds: Mutex<Bounds>,
+    /// Held while a group is appended or the written segment is changed for another.
+    writing: Mutex<Head>,
+    /// A write failed, and when the disk was last tried.
+    failed: Mutex<Option<Failure>>,
+    /// Bytes on disk of all segments but the newest.
+    sealed_bytes: AtomicU64,
+    /// What was discarded while segments were being copied.
+    discarded_meanwhile: Mutex<Option<Vec<Dropped>>>,
+    closed: AtomicBool,
+    /// Released by the operating system, also after a kill. `None`: closed.
+    lock: Mutex<Option<File>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    progress: Progress,
+    next_segment: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Failure {
+    why: String,
+    tried: Instant,
+}
+
+impl SledLog {
+    fn segments(&self) -> Arc<Vec<Arc<Segment>>> {
+        self.segments.read().clone()
+    }
+
+    /// Writes the manifest for these segments and bounds, and makes them the store's.
+    fn replace(
+        &self,
+        bounds: &mut Bounds,
+        to: Bounds,
+        segments: Vec<Arc<Segment>>,
+    ) -> Result<(), StoreError> {
+        self.check_open()?;
+        manifest_of(self.id, to, &segments).write(&self.folder)?;
+        *bounds = to;
+        let sealed = segments.split_last().map_or(0, |(_, sealed)| {
+            sealed.iter().map(|segment| segment.disk_bytes()).sum()
+        });
+        *self.segments.write() = Arc::new(segments);
+        self.sealed_bytes.store(sealed, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Begins a new segment after a revision. The caller holds `writing`.
+    fn rotate(&self, revision: Revision) -> Result<(), StoreError> {
+        let mut bounds = self.bounds.lock();
+        let segments = self.segments();
+        let Some(active) = segments.last() else {
+            return Err(StoreError::Closed);
+        };
+        let number = bounds.next_segment;
+        let size = segment::page_segment_bytes(self.segment_bytes);
+        let next = Segment::create(&self.folder, number, revision.next().get(), size)?;
+        active.last.store(revision.get(), Ordering::Release);
+        let mut all = segments.to_vec();
+        all.push(Arc::new(next));
+        let mut to = *bounds;
+        to.next_segment = number + 1;
+        to.progress.revision = revision;
+        let replaced = self.replace(&mut bounds, to, all);
+        if replaced.is_err() {
+            active.last.store(u64::MAX, Ordering::Release);
+        }
+        replaced
+    }
+
+    fn check_open(&self) -> Result<(), StoreError> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(StoreError::Closed);
+        }
+        Ok(())
+    }
+
+    fn fail(&self, why: String) -> AppendError {
+        *self.failed.lock() = Some(Failure {
+            why: why.clone(),
+            tried: Instant::now(),
+        });
+        AppendError::Uncertain(why)
+    }
+
+    /// The segment that has a revision, if any.
+    fn segment_of(segments: &[Arc<Segment>], revision: Revision) -> Option<&Arc<Segment>> {
+        let after = segments.partition_point(|segment| segment.first <= revision.get());
+        segments.get(after.checked_sub(1)?)
+    }
+}
+
+fn manifest_of(id: StoreId, bounds: Bounds, segments: &[Arc<Segment>]) -> Manifest {
+    Manifest {
+        store_id: id.0.to_be_bytes().to_vec(),
+        format: FORMAT,
+        revision: bounds.progress.revision.get(),
+        compacted: bounds.progress.compacted.get(),
+        forgotten: bounds.progress.forgotten.get(),
+        next_segment: bounds.next_segment,
+        segments: segments.iter().map(|segment| segment.entry()).collect(),
+    }
+}
+
+impl Log for SledLog {
+    const BLOCKING: bool = true;
+
+    fn append(&self, entries: &[Entry]) -> Result<(), AppendError> {
+        let Some(last) = entries.last() else {
+            return Ok(());
+        };
+        let mut head = self.writing.lock();
+        let mut segments = self.segments();
+        let refused = || AppendError::Refused(StoreError::Closed);
+        if self.closed.load(Ordering::Acquire) {
+            return Err(refused());
+        }
+        let mut active = segments.last().ok_or_else(refused)?;
+        if active.bytes() >= self.segment_bytes {
+            let before = entries.first().map_or(Revision::ZERO, |e| e.slot.revision);
+            match self.rotate(before.previous()) {
+                Ok(()) => segments = self.segments(),
+                // A larger segment is no harm; the next group tries again.
+                Err(error) => tracing::warn!(%error, "no new segment"),
+            }
+            active = segments.last().ok_or_else(refused)?;
+        }
+        let part_bytes = active.part_bytes();
+        let parts: Vec<_> = entries
+            .iter()
+            .flat_map(|entry| record::encode(entry, part_bytes))
+            .collect();
+        let compacted = self.bounds.lock().progress.compacted.get();
+        active
+            .append(&parts, compacted)
+            .and_then(|()| head.set(last.slot.revision))
+            .map_err(|error| self.fail(error.to_string()))
+    }
+
+    fn heal(&self, above: Revision) -> Result<Option<Vec<Entry>>, StoreError> {
+        let mut failed = self.failed.lock();
+        let Some(failure) = &mut *failed else {
+            return Ok(None);
+        };
+        let refused = StoreError::Io {
+            context: "an earlier write failed, and the store takes no more until the disk does"
+                .into(),
+            message: failure.why.clone(),
+        };
+        let free = folder::free_bytes(&self.folder).unwrap_or(u64::MAX);
+        if failure.tried.elapsed() < HEAL_INTERVAL || self.closed.load(Ordering::Acquire) {
+            return Err(refused);
+        }
+        failure.tried = Instant::now();
+        let segments = self.segments();
+        let Some(active) = segments.last() else {
+            return Err(StoreError::Closed);
+        };
+        if free < segment::page_segment_bytes(self.segment_bytes) * 2 {
+            self.ballast.release();
+        }
+        let mut head = self.writing.lock();
+        active.reopen()?;
+        let mut entries = Vec::new();
+        let checked = opening::check(active, None, &mut |stored| {
+            if let Stored::Entry(entry) = stored
+                && entry.slot.revision > above
+            {
+                entries.push(entry);
+            }
+        })?;
+        let newest = checked.revision.max(active.first.saturating_sub(1));
+        if newest < above.get() {
+            return Err(active.damaged(&format!(
+                "it ends at revision {newest}, and {above} was acknowledged"
+            )));
+        }
+        *active.tally.lock() = checked;
+        if let Some(last) = entries.last() {
+            head.set(last.slot.revision)?;
+        }
+        *failed = None;
+        Ok(Some(entries))
+    }
+
+    fn read(&self, slot: Slot) -> Result<Option<Entry>, StoreError> {
+        let segments = self.segments();
+        let Some(segment) = Self::segment_of(&segments, slot.revision) else {
+            return Ok(None);
+        };
+        Ok(segment.read(slot)?.and_then(|stored| match stored {
+            Stored::Entry(entry) => Some(entry),
+            Stored::Answer(..) => None,
+        }))
+    }
+
+    fn scan(
+        &self,
+        after: Revision,
+        to: Revision,
+        visit: &mut dyn FnMut(Entry) -> bool,
+    ) -> Result<(), StoreError> {
+        let segments = self.segments();
+        let range = (
+            Bound::Excluded(Slot::after(after)),
+            Bound::Included(Slot::after(to)),
+        );
+        let mut outcome = Ok(true);
+        for segment in segments.iter() {
+            if segment.last.load(Ordering::Acquire) <= after.get() || segment.first > to.get() {
+                continue;
+            }
+            segment.scan(range, &mut |item| {
+                match item {
+                    Ok((Stored::Entry(entry), _)) => outcome = Ok(visit(entry)),
+                    Ok((Stored::Answer(..), _)) => {}
+                    Err(error) => outcome = Err(error),
+                }
+                matches!(outcome, Ok(true))
+            })?;
+            if !matches!(outcome, Ok(true)) {
+                break;
+            }
+        }
+        outcome.map(|_| ())
+    }
+
+    fn set_compacted(&self, progress: Progress) -> Result<(), StoreError> {
+        let mut bounds = self.bounds.lock();
+        let segments = self.segments();
+        let mut to = *bounds;
+        to.progress.revision = to.progress.revision.max(progress.revision);
+        to.progress.compacted = progress.compacted;
+        to.progress.forgotten = progress.forgotten;
+        self.check_open()?;
+        manifest_of(self.id, to, &segments).write(&self.folder)?;
+        *bounds = to;
+        Ok(())
+    }
+
+    fn discard(&self, dropped: &[Dropped]) {
+        let mut meanwhile = self.discarded_meanwhile.lock();
+        if let Some(meanwhile) = &mut *meanwhile {
+            meanwhile.extend_from_slice(dropped);
+        }
+        count_garbage(&self.segments(), dropped);
+    }
+
+    fn reclaim(&self, live: &Live<'_>) -> Result<(), StoreError> {
+        self.free_garbage(live)
+    }
+
+    fn bytes(&self) -> u64 {
+        let active = self.segments().last().map_or(0, |s| s.disk_bytes());
+        self.sealed_bytes.load(Ordering::Relaxed) + active
+    }
+
+    fn room(&self) -> Room {
+        if self.quota_bytes > 0 {
+            let (used, quota) = (self.bytes(), self.quota_bytes);
+            let why = || format!("{used} bytes are used of a quota of {quota}");
+            if used > quota + quota / DELETE_RESERVE_SHARE + self.slack() {
+                return Room::Nothing(why());
+            }
+            if used > quota {
+                return Room::Deletions(why());
+            }
+        }
+        if self.min_free_bytes > 0
+            && let Some(free) = folder::free_bytes(&self.folder)
+            && free < self.min_free_bytes
+        {
+            let least = self.min_free_bytes;
+            let why = format!("{free} bytes are free on the disk, and {least} are to stay so");
+            if free >= least / 4 {
+                return Room::Deletions(why);
+            }
+            self.ballast.release();
+            if free >= least / 8 {
+                return Room::Deletions(why);
+            }
+            return Room::Nothing(why);
+        }
+        Room::Ample
+    }
+
+    fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        let _head = self.writing.lock();
+        // Who replaces the manifest looks at `closed` under this.
+        let _bounds = self.bounds.lock();
+        for segment in self.segments().iter() {
+            segment.close();
+        }
+        *self.lock.lock() = None;
+    }
+}
+
+impl SledLog {
+    /// Files grow in steps; deletions may use a few beyond their share of the quota.
+    fn slack(&self) -> u64 {
+        4 * segment::page_segment_bytes(self.segment_bytes)
+    }
+}
+
+/// Counts what was discarded towards the segments that hold it.
+fn count_garbage(segments: &[Arc<Segment>], dropped: &[Dropped]) {
+    for dropped in dropped {
+        if let Some(segment) = SledLog::segment_of(segments, dropped.slot.revision) {
+            let size = u64::from(dropped.size);
+            segment.garbage.fetch_add(size, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Freeing room: what survives of old segments is copied into a new one, the manifest
+//! names it in their place, and their folders go when their last reader has.
+//!
+//! A crash at any step leaves either manifest; segments that it does not name are removed
+//! at opening. Deletions that are forgotten are still copied while an older segment holds
+//! garbage: it may be the object they deleted, which the next opening would bring back.
+
+use std::{
+    ops::Bound,
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use super::{
+    SledLog, count_garbage,
+    record::{Part, Stored, encode_answer},
+    segment::{self, Segment},
+};
+use crate::{
+    limits::{COPY_BATCH_RECORDS, GARBAGE_SHARE},
+    store::{
+        Key, StoreError,
+        log::{Live, Log, Room, Slot},
+    },
+};
+
+/// Adjacent segments to be copied into one.
+struct Run {
+    first: usize,
+    end: usize,
+}
+
+impl SledLog {
+    pub(super) fn free_garbage(&self, live: &Live<'_>) -> Result<(), StoreError> {
+        let full = self.room() != Room::Ample;
+        self.retire_active(full)?;
+        *self.discarded_meanwhile.lock() = Some(Vec::new());
+        let mut done = Ok(());
+        // Each run frees something, so this ends; a bound all the same.
+        for _ in 0..10_000 {
+            let segments = self.segments();
+            let Some(run) = self.next_run(&segments, full) else {
+                break;
+            };
+            done = self.copy(&segments, &run, live);
+            if done.is_err() {
+                break;
+            }
+        }
+        *self.discarded_meanwhile.lock() = None;
+        self.restore_ballast();
+        done
+    }
+
+    /// Seals the written segment if copying it would be worth it.
+    fn retire_active(&self, full: bool) -> Result<(), StoreError> {
+        let _head = self.writing.lock();
+        if self.closed.load(Ordering::Acquire) || self.failed.lock().is_some() {
+            return Err(StoreError::Closed);
+        }
+        let segments = self.segments();
+        let Some(active) = segments.last() else {
+            return Ok(());
+        };
+        let tally = *active.tally.lock();
+        let garbage = active.garbage.load(Ordering::Relaxed);
+        let worth = garbage * 2 >= tally.bytes && tally.bytes >= self.segment_bytes / 8;
+        if tally.records > 0 && garbage > 0 && (worth || full) {
+            self.rotate(crate::store::Revision::new(tally.revision))?;
+        }
+        Ok(())
+    }
+
+    fn next_run(&self, segments: &[Arc<Segment>], full: bool) -> Option<Run> {
+        let sealed = segments.len().checked_sub(1)?;
+        // Where forgotten deletions weigh, what keeps them goes first, however little it is.
+        let heavy = |segment: &Arc<Segment>| {
+            segment.held.load(Ordering::Relaxed) * GARBAGE_SHARE >= segment.bytes().max(1)
+        };
+        let held_by = segments
+            .iter()
+            .take(sealed)
+            .rposition(heavy)
+            .unwrap_or_default();
+        let mut older_garbage = false;
+        let mut run: Option<(Run, u64, bool)> = None;
+        for (i, segment) in segments.iter().take(sealed).enumerate() {
+            let bytes = segment.bytes();
+            let held = segment.held.load(Ordering::Relaxed);
+            let garbage = segment.garbage.load(Ordering::Relaxed).min(bytes);
+            let freed = if older_garbage {
+                garbage
+            } else {
+                garbage + held
+            };
+            let worth = bytes == 0
+                || freed * GARBAGE_SHARE >= bytes
+                || (i < held_by && garbage > 0)
+                || (full && freed * 16 >= bytes && freed > 0);
+            let wanted = worth || bytes < self.segment_bytes / 4;
+            older_garbage |= garbage > 0;
+            let left = bytes.saturating_sub(freed);
+            run = match run.take() {
+                Some((run, size, any)) if wanted && size + left <= self.segment_bytes => {
+                    Some((Run { end: i + 1, ..run }, size + left, any || worth))
+                }
+                Some((run, _, any)) if any || run.end - run.first > 1 => return Some(run),
+                _ if wanted => Some((
+                    Run {
+                        first: i,
+                        end: i + 1,
+                    },
+                    left,
+                    worth,
+                )),
+                _ => None,
+            };
+        }
+        run.filter(|(run, _, any)| *any || run.end - run.first > 1)
+            .map(|(run, ..)| run)
+    }
+
+    fn copy(
+        &self,
+        segments: &[Arc<Segment>],
+        run: &Run,
+        live: &Live<'_>,
+    ) -> Result<(), StoreError> {
+        let old = segments.get(run.first..run.end).unwrap_or_default();
+        let (Some(first), Some(last)) = (old.first(), old.last()) else {
+            return Ok(());
+        };
+        let older_garbage = segments
+            .iter()
+            .take(run.first)
+            .any(|segment| segment.garbage.load(Ordering::Relaxed) > 0);
+        let number = {
+            let mut bounds = self.bounds.lock();
+            bounds.next_segment += 1;
+            bounds.next_segment - 1
+        };
+        let size = segment::page_segment_bytes(self.segment_bytes);
+        let new = Segment::create(&self.folder, number, first.first, size)?;
+        // Until the manifest names it, it is a leftover.
+        new.doom();
+        new.last
+            .store(last.last.load(Ordering::Acquire), Ordering::Release);
+        let mut copier = Copier {
+            log: self,
+            new: &new,
+            live,
+            older_garbage,
+        };
+        for segment in old {
+            copier.segment(segment)?;
+        }
+        self.step("copied");
+        new.finish()?;
+        self.step("synced");
+        let empty = new.tally.lock().records == 0;
+        let new = (!empty).then(|| Arc::new(new));
+        let replaced = {
+            let mut bounds = self.bounds.lock();
+            let now = self.segments();
+            let mut all = now.to_vec();
+            // Only the end of the list has changed since.
+            all.splice(run.first..run.end, new.clone());
+            let to = *bounds;
+            self.replace(&mut bounds, to, all)
+        };
+        replaced?;
+        if let Some(new) = new {
+            new.keep();
+            let mut meanwhile = self.discarded_meanwhile.lock();
+            if let Some(meanwhile) = &mut *meanwhile {
+                let range = new.first..=new.last.load(Ordering::Acquire);
+                let (here, elsewhere) = meanwhile
+                    .drain(..)
+                    .partition(|dropped| range.contains(&dropped.slot.revision.get()));
+                *meanwhile = elsewhere;
+                count_garbage(&[new], &here);
+            }
+        }
+        self.step("named");
+        for segment in old {
+            segment.doom();
+        }
+        Ok(())
+    }
+
+    /// For tests that kill the process at each step of a compaction.
+    fn step(&self, name: &str) {
+        #[cfg(debug_assertions)]
+        if std::env::var("LISTWATCH_TEST_ABORT_AT").is_ok_and(|at| at == name) {
+            std::process::abort();
+        }
+        let _ = name;
+    }
+}
+
+struct Copier<'a> {
+    log: &'a SledLog,
+    new: &'a Segment,
+    live: &'a Live<'a>,
+    older_garbage: bool,
+}
+
+impl Copier<'_> {
+    fn segment(&mut self, old: &Segment) -> Result<(), StoreError> {
+        let mut from = Bound::Unbounded;
+        loop {
+            if self.log.closed.load(Ordering::Acquire) {
+                return Err(StoreError::Closed);
+            }
+            let begun = Instant::now();
+            let mut items = Vec::with_capacity(COPY_BATCH_RECORDS);
+            let mut bad = None;
+            old.scan((from, Bound::Unbounded), &mut |item| {
+                match item {
+                    Ok(item) => items.push(item),
+                    Err(error) => bad = Some(error),
+                }
+                bad.is_none() && items.len() < COPY_BATCH_RECORDS
+            })?;
+            if let Some(bad) = bad {
+                return Err(bad);
+            }
+            let Some(last) = items.last().map(|(stored, _)| slot_of(stored)) else {
+                return Ok(());
+            };
+            self.batch(items)?;
+            from = Bound::Excluded(last);
+            // The writer and the readers get the rest of the time.
+            pause(begun.elapsed());
+        }
+    }
+
+    fn batch(&mut self, items: Vec<(Stored, Vec<Part>)>) -> Result<(), StoreError> {
+        let asked: Vec<(&Key, Slot)> = items
+            .iter()
+            .filter_map(|(stored, _)| match stored {
+                Stored::Entry(entry) => Some((&entry.object.key, entry.slot)),
+                Stored::Answer(..) => None,
+            })
+            .collect();
+        let mut alive = (self.live)(&asked).into_iter();
+        let now = self.log.clock.now();
+        let recent = |time| {
+            now.duration_since(time)
+                .is_ok_and(|age| age <= self.log.request_window)
+        };
+        for (stored, parts) in &items {
+            match stored {
+                Stored::Entry(entry) => {
+                    let time = entry.object.update_time;
+                    if alive.next().unwrap_or(true) {
+                        self.new.copy_in(parts)?;
+                    } else if entry.is_deletion() && self.older_garbage {
+                        let bytes = parts.iter().map(Part::bytes).sum::<u64>();
+                        self.new.held.fetch_add(bytes, Ordering::Relaxed);
+                        self.new.copy_in(parts)?;
+                    } else if let Some(request) = &entry.request
+                        && recent(time)
+                    {
+                        let size = self.new.part_bytes();
+                        self.new
+                            .copy_in(&encode_answer(entry.slot, request, time, size))?;
+                    }
+                }
+                Stored::Answer(_, _, time) if recent(*time) => self.new.copy_in(parts)?,
+                Stored::Answer(..) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn slot_of(stored: &Stored) -> Slot {
+    match stored {
+        Stored::Entry(entry) => entry.slot,
+        Stored::Answer(slot, ..) => *slot,
+    }
+}
+
+fn pause(worked: Duration) {
+    std::thread::sleep(worked.min(Duration::from_millis(20)));
+}

@@ -1,0 +1,451 @@
+//! The on-disk form of an entry.
+//!
+//! One entry is one or more sled records, all written in one batch with the rest of its
+//! group, so that a crash leaves all or none. A value is cut into parts because sled moves
+//! large records into files that it never syncs.
+//!
+//! ```text
+//! key    | revision u64 BE | index u32 BE | part u16 BE |            14 bytes
+//! value  | version u8 = 1 | checksum u64 BE | payload ... |
+//!
+//! part 0     payload = | parts u16 BE | first bytes of the record |
+//! part n>0   payload = | further bytes of the record |
+//! checksum           = xxh3-64 of key and payload
+//! record             = the protobuf message `Record` below
+//!
+//! key    | ff ff ff ff ff ff ff ff |                     the segment's summary, sorts last
+//! value  | version u8 = 1 | checksum u64 BE | the protobuf message `Summary` below |
+//! ```
+//!
+//! The set hash of a segment is the XOR of the checksums of all its parts.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use bytes::{Bytes, BytesMut};
+use prost::Message;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::store::{
+    Change, Content, DeleteCause, Key, Object, RequestId, Revision, Uid,
+    log::{Entry, Slot},
+    replay::{Outcome, Request},
+};
+
+const VERSION: u8 = 1;
+const HEADER_BYTES: usize = 1 + 8;
+pub(super) const KEY_BYTES: usize = 8 + 4 + 2;
+pub(super) const SUMMARY_KEY: [u8; 8] = [0xff; 8];
+
+const CREATED: u32 = 1;
+const UPDATED: u32 = 2;
+const DELETED: u32 = 3;
+const EXPIRED: u32 = 4;
+/// The event is compacted; what is left is the answer to its request.
+const ANSWERED: u32 = 5;
+
+/// An entry of the log.
+#[derive(Clone, PartialEq, Message)]
+struct Record {
+    /// What happened: 1 created, 2 updated, 3 deleted on request, 4 deleted as expired,
+    /// 5 compacted, kept for `request` alone.
+    #[prost(uint32, tag = "1")]
+    kind: u32,
+    #[prost(string, tag = "2")]
+    collection: String,
+    #[prost(string, tag = "3")]
+    namespace: String,
+    #[prost(string, tag = "4")]
+    name: String,
+    /// 16 bytes, big endian.
+    #[prost(bytes = "bytes", tag = "5")]
+    uid: Bytes,
+    #[prost(uint64, tag = "6")]
+    create_revision: u64,
+    /// 0: there was no version before.
+    #[prost(uint64, tag = "7")]
+    previous_revision: u64,
+    /// Nanoseconds since 1970.
+    #[prost(sint64, tag = "8")]
+    time: i64,
+    #[prost(btree_map = "string, string", tag = "9")]
+    labels: BTreeMap<String, String>,
+    #[prost(bytes = "bytes", tag = "10")]
+    value: Bytes,
+    #[prost(string, tag = "11")]
+    content_type: String,
+    /// Nanoseconds since 1970.
+    #[prost(sint64, optional, tag = "12")]
+    expire_time: Option<i64>,
+    /// On the first entry of a commit that came with a request id.
+    #[prost(message, optional, tag = "13")]
+    request: Option<RequestRecord>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct RequestRecord {
+    #[prost(string, tag = "1")]
+    id: String,
+    #[prost(fixed64, tag = "2")]
+    fingerprint: u64,
+    #[prost(message, repeated, tag = "3")]
+    outcomes: Vec<OutcomeRecord>,
+}
+
+/// The answer to one operation; revision 0: absent.
+#[derive(Clone, PartialEq, Message)]
+struct OutcomeRecord {
+    #[prost(bytes = "bytes", tag = "1")]
+    uid: Bytes,
+    #[prost(uint64, tag = "2")]
+    revision: u64,
+    #[prost(uint64, tag = "3")]
+    create_revision: u64,
+}
+
+/// What a segment holds; written with each group, so that it can be checked.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Summary {
+    /// The newest revision.
+    #[prost(uint64, tag = "1")]
+    pub(super) revision: u64,
+    /// Number of parts.
+    #[prost(uint64, tag = "2")]
+    pub(super) records: u64,
+    /// Set hash of the parts.
+    #[prost(fixed64, tag = "3")]
+    pub(super) hash: u64,
+    /// Bytes of keys and values.
+    #[prost(uint64, tag = "4")]
+    pub(super) bytes: u64,
+    /// The compacted revision when this was written.
+    #[prost(uint64, tag = "5")]
+    pub(super) compacted: u64,
+}
+
+/// One sled record.
+pub(super) struct Part {
+    pub(super) key: [u8; KEY_BYTES],
+    pub(super) value: Vec<u8>,
+    pub(super) checksum: u64,
+}
+
+impl Part {
+    pub(super) fn bytes(&self) -> u64 {
+        (KEY_BYTES + self.value.len()) as u64
+    }
+}
+
+/// What a record turned out to be.
+pub(super) enum Stored {
+    Entry(Entry),
+    /// Only the answer to a request is left.
+    Answer(Slot, Arc<Request>, SystemTime),
+}
+
+/// Why a record cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RecordError {
+    #[error("its checksum is wrong")]
+    Checksum,
+    #[error("it is cut short")]
+    Short,
+    #[error("its format version {0} is unknown; it was written by a newer listwatchd")]
+    Version(u8),
+    #[error("it is ill-formed: {0}")]
+    IllFormed(String),
+}
+
+fn checksum(key: &[u8], payload: &[u8]) -> u64 {
+    let mut hash = Xxh3::new();
+    hash.update(key);
+    hash.update(payload);
+    hash.digest()
+}
+
+pub(super) fn key_of(slot: Slot, part: u16) -> [u8; KEY_BYTES] {
+    let mut key = [0; KEY_BYTES];
+    key[..8].copy_from_slice(&slot.revision.get().to_be_bytes());
+    key[8..12].copy_from_slice(&slot.index.to_be_bytes());
+    key[12..].copy_from_slice(&part.to_be_bytes());
+    key
+}
+
+/// The slot and part that a key stands for.
+pub(super) fn parse_key(key: &[u8]) -> Option<(Slot, u16)> {
+    let key: &[u8; KEY_BYTES] = key.try_into().ok()?;
+    let (revision, rest) = key.split_first_chunk::<8>()?;
+    let (index, part) = rest.split_first_chunk::<4>()?;
+    let slot = Slot {
+        revision: Revision::new(u64::from_be_bytes(*revision)),
+        index: u32::from_be_bytes(*index),
+    };
+    Some((slot, u16::from_be_bytes(part.try_into().ok()?)))
+}
+
+fn seal(key: &[u8], payload_parts: &[&[u8]]) -> (Vec<u8>, u64) {
+    let length: usize = payload_parts.iter().map(|p| p.len()).sum();
+    let mut hash = Xxh3::new();
+    hash.update(key);
+    for part in payload_parts {
+        hash.update(part);
+    }
+    let checksum = hash.digest();
+    let mut value = Vec::with_capacity(HEADER_BYTES + length);
+    value.push(VERSION);
+    value.extend_from_slice(&checksum.to_be_bytes());
+    for part in payload_parts {
+        value.extend_from_slice(part);
+    }
+    (value, checksum)
+}
+
+/// The payload of a sled value, once its version and checksum are right.
+pub(super) fn open<'a>(key: &[u8], value: &'a [u8]) -> Result<(&'a [u8], u64), RecordError> {
+    let (version, rest) = value.split_first().ok_or(RecordError::Short)?;
+    if *version != VERSION {
+        return Err(RecordError::Version(*version));
+    }
+    let (sum, payload) = rest.split_first_chunk::<8>().ok_or(RecordError::Short)?;
+    let sum = u64::from_be_bytes(*sum);
+    if checksum(key, payload) != sum {
+        return Err(RecordError::Checksum);
+    }
+    Ok((payload, sum))
+}
+
+/// The number of parts and the first bytes of the record, of part 0's payload.
+pub(super) fn first_part(payload: &[u8]) -> Result<(u16, &[u8]), RecordError> {
+    let (parts, rest) = payload.split_first_chunk::<2>().ok_or(RecordError::Short)?;
+    Ok((u16::from_be_bytes(*parts), rest))
+}
+
+fn parts(slot: Slot, record: &Record, part_bytes: usize) -> Vec<Part> {
+    let encoded = record.encode_to_vec();
+    let chunks: Vec<&[u8]> = encoded.chunks(part_bytes.max(1)).collect();
+    let count = u16::try_from(chunks.len())
+        .unwrap_or(u16::MAX)
+        .to_be_bytes();
+    chunks
+        .iter()
+        .zip(0u16..)
+        .map(|(chunk, i)| {
+            let key = key_of(slot, i);
+            let payload: &[&[u8]] = if i == 0 { &[&count, chunk] } else { &[chunk] };
+            let (value, checksum) = seal(&key, payload);
+            Part {
+                key,
+                value,
+                checksum,
+            }
+        })
+        .collect()
+}
+
+pub(super) fn encode(entry: &Entry, part_bytes: usize) -> Vec<Part> {
+    let object = &entry.object;
+    let record = Record {
+        kind: match entry.change {
+            Change::Created => CREATED,
+            Change::Updated => UPDATED,
+            Change::Deleted(DeleteCause::Request) => DELETED,
+            Change::Deleted(DeleteCause::Expired) => EXPIRED,
+        },
+        collection: object.key.collection.as_str().to_owned(),
+        namespace: object.key.namespace().to_owned(),
+        name: object.key.name().to_owned(),
+        uid: uid_bytes(object.uid),
+        create_revision: object.create_revision.get(),
+        previous_revision: entry.previous_revision.map_or(0, Revision::get),
+        time: nanos(object.update_time),
+        labels: object.content.labels.clone(),
+        value: object.content.value.clone(),
+        content_type: object.content.content_type.to_string(),
+        expire_time: object.content.expire_time.map(nanos),
+        request: entry.request.as_deref().map(request_record),
+    };
+    parts(entry.slot, &record, part_bytes)
+}
+
+/// What compaction leaves of an entry whose request may still be repeated.
+pub(super) fn encode_answer(
+    slot: Slot,
+    request: &Request,
+    time: SystemTime,
+    part_bytes: usize,
+) -> Vec<Part> {
+    let record = Record {
+        kind: ANSWERED,
+        time: nanos(time),
+        request: Some(request_record(request)),
+        ..Record::default()
+    };
+    parts(slot, &record, part_bytes)
+}
+
+pub(super) fn decode(slot: Slot, bytes: Bytes) -> Result<Stored, RecordError> {
+    let ill = |what: String| RecordError::IllFormed(what);
+    let record = Record::decode(bytes).map_err(|error| ill(error.to_string()))?;
+    let time = from_nanos(record.time);
+    let request = match record.request {
+        Some(request) => Some(Arc::new(request_of(request)?)),
+        None => None,
+    };
+    let change = match record.kind {
+        CREATED => Change::Created,
+        UPDATED => Change::Updated,
+        DELETED => Change::Deleted(DeleteCause::Request),
+        EXPIRED => Change::Deleted(DeleteCause::Expired),
+        ANSWERED => {
+            let request = request.ok_or_else(|| ill("an answer without its request".into()))?;
+            return Ok(Stored::Answer(slot, request, time));
+        }
+        other => return Err(ill(format!("kind {other}"))),
+    };
+    let key = Key::new(&record.collection, &record.namespace, &record.name)
+        .map_err(|error| ill(error.to_string()))?;
+    let content = Content {
+        labels: record.labels,
+        value: record.value,
+        content_type: record.content_type.into(),
+        expire_time: record.expire_time.map(from_nanos),
+    };
+    let object = Object::new(
+        key,
+        uid_of(&record.uid)?,
+        slot.revision,
+        Revision::new(record.create_revision),
+        time,
+        content,
+    );
+    let previous = record.previous_revision;
+    Ok(Stored::Entry(Entry {
+        slot,
+        change,
+        object: Arc::new(object),
+        previous_revision: (previous > 0).then_some(Revision::new(previous)),
+        request,
+    }))
+}
+
+pub(super) fn encode_summary(summary: &Summary) -> Vec<u8> {
+    seal(&SUMMARY_KEY, &[&summary.encode_to_vec()]).0
+}
+
+pub(super) fn decode_summary(value: &[u8]) -> Result<Summary, RecordError> {
+    let (payload, _) = open(&SUMMARY_KEY, value)?;
+    Summary::decode(payload).map_err(|error| RecordError::IllFormed(error.to_string()))
+}
+
+/// Puts the parts of one record together, as a scan meets them.
+#[derive(Default)]
+pub(super) struct Assembly {
+    begun: Option<(Slot, u16, u16, BytesMut)>,
+}
+
+impl Assembly {
+    /// Takes the next part; gives the record when it is whole.
+    pub(super) fn take(
+        &mut self,
+        slot: Slot,
+        part: u16,
+        payload: &[u8],
+    ) -> Result<Option<Bytes>, RecordError> {
+        let (parts, next, mut bytes) = match self.begun.take() {
+            None if part == 0 => {
+                let (parts, chunk) = first_part(payload)?;
+                if parts <= 1 {
+                    return Ok(Some(Bytes::copy_from_slice(chunk)));
+                }
+                self.begun = Some((slot, parts, 1, BytesMut::from(chunk)));
+                return Ok(None);
+            }
+            Some((begun, parts, next, bytes)) if begun == slot && next == part => {
+                (parts, next, bytes)
+            }
+            _ => return Err(RecordError::IllFormed("a part is missing".into())),
+        };
+        bytes.extend_from_slice(payload);
+        if next + 1 == parts {
+            return Ok(Some(bytes.freeze()));
+        }
+        self.begun = Some((slot, parts, next + 1, bytes));
+        Ok(None)
+    }
+
+    /// Forgets a record that was not completed. Whether there was one.
+    pub(super) fn abandon(&mut self) -> bool {
+        self.begun.take().is_some()
+    }
+}
+
+fn uid_bytes(uid: Uid) -> Bytes {
+    Bytes::copy_from_slice(&uid.0.to_be_bytes())
+}
+
+fn uid_of(bytes: &[u8]) -> Result<Uid, RecordError> {
+    let bytes = bytes
+        .try_into()
+        .map_err(|_| RecordError::IllFormed("uid".into()))?;
+    Ok(Uid(u128::from_be_bytes(bytes)))
+}
+
+fn request_record(request: &Request) -> RequestRecord {
+    let outcome = |outcome: &Option<Outcome>| {
+        outcome.map_or_else(OutcomeRecord::default, |o| OutcomeRecord {
+            uid: uid_bytes(o.uid),
+            revision: o.revision.get(),
+            create_revision: o.create_revision.get(),
+        })
+    };
+    RequestRecord {
+        id: request.id.id.to_string(),
+        fingerprint: request.id.fingerprint,
+        outcomes: request.outcomes.iter().map(outcome).collect(),
+    }
+}
+
+fn request_of(record: RequestRecord) -> Result<Request, RecordError> {
+    let outcome = |o: OutcomeRecord| {
+        if o.revision == 0 {
+            return Ok(None);
+        }
+        Ok(Some(Outcome {
+            uid: uid_of(&o.uid)?,
+            revision: Revision::new(o.revision),
+            create_revision: Revision::new(o.create_revision),
+        }))
+    };
+    Ok(Request {
+        id: RequestId {
+            id: record.id.into(),
+            fingerprint: record.fingerprint,
+        },
+        outcomes: record
+            .outcomes
+            .into_iter()
+            .map(outcome)
+            .collect::<Result<_, _>>()?,
+    })
+}
+
+/// Nanoseconds since 1970, within what 64 bits hold (years 1678 to 2262).
+fn nanos(time: SystemTime) -> i64 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => i64::try_from(after.as_nanos()).unwrap_or(i64::MAX),
+        Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |n| -n),
+    }
+}
+
+fn from_nanos(nanos: i64) -> SystemTime {
+    let distance = Duration::from_nanos(nanos.unsigned_abs());
+    let time = if nanos >= 0 {
+        UNIX_EPOCH.checked_add(distance)
+    } else {
+        UNIX_EPOCH.checked_sub(distance)
+    };
+    time.unwrap_or(UNIX_EPOCH)
+}

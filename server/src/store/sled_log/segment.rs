@@ -1,0 +1,477 @@
+//! A segment of the log: one sled database in a folder of its own.
+
+use std::{
+    fs::{self, File},
+    ops::Bound,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use parking_lot::{Mutex, RwLock};
+use sled::{Batch, Db};
+
+use super::{
+    contain::contain,
+    folder::{io_error, sync_folder},
+    manifest::SegmentEntry,
+    record::{self, Assembly, KEY_BYTES, Part, RecordError, SUMMARY_KEY, Stored, Summary, key_of},
+};
+use crate::{
+    limits::{MAX_PAGE_SEGMENT_BYTES, MIN_PAGE_SEGMENT_BYTES, SEGMENT_CACHE_BYTES},
+    store::{Revision, StoreError, log::Slot},
+};
+
+/// What a segment holds, as scanned or as written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) revision: u64,
+    pub(super) records: u64,
+    pub(super) hash: u64,
+    pub(super) bytes: u64,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, key: &[u8], length: usize, checksum: u64) {
+        if let Some((slot, _)) = record::parse_key(key) {
+            self.revision = self.revision.max(slot.revision.get());
+        }
+        self.records += 1;
+        self.hash ^= checksum;
+        self.bytes += (key.len() + length) as u64;
+    }
+}
+
+/// See the module.
+pub(super) struct Segment {
+    pub(super) number: u64,
+    folder: PathBuf,
+    page_segment_bytes: u64,
+    /// Taken only to open the database anew after a failure. A panic or an error within
+    /// sled poisons it, not us.
+    database: RwLock<Option<Database>>,
+    pub(super) first: u64,
+    /// `u64::MAX` while it is written.
+    pub(super) last: AtomicU64,
+    pub(super) tally: Mutex<Tally>,
+    /// Bytes that nobody will read any more.
+    pub(super) garbage: AtomicU64,
+    /// Bytes of deletions that are forgotten, and kept only because an older segment may
+    /// hold what they deleted.
+    pub(super) held: AtomicU64,
+    /// Its folder goes when the last reader has.
+    doomed: AtomicBool,
+}
+
+struct Database {
+    tree: Db,
+    /// Our own descriptor: sled's flush does not reach the disk, fdatasync on this does.
+    file: File,
+}
+
+/// The folder of a segment.
+pub(super) fn folder_of(store: &Path, number: u64) -> PathBuf {
+    store.join(format!("seg-{number}"))
+}
+
+/// The number of a segment's folder.
+pub(super) fn number_of(name: &str) -> Option<u64> {
+    name.strip_prefix("seg-")?.parse().ok()
+}
+
+/// sled's own segment size for segments of so many bytes: files grow by it.
+pub(super) fn page_segment_bytes(segment_bytes: u64) -> u64 {
+    (segment_bytes / 16)
+        .next_power_of_two()
+        .clamp(MIN_PAGE_SEGMENT_BYTES, MAX_PAGE_SEGMENT_BYTES)
+}
+
+impl Segment {
+    /// Makes an empty one.
+    pub(super) fn create(
+        store: &Path,
+        number: u64,
+        first: u64,
+        page_segment_bytes: u64,
+    ) -> Result<Self, StoreError> {
+        let folder = folder_of(store, number);
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(|e| io_error("removing", &folder, &e))?;
+        }
+        fs::create_dir(&folder).map_err(|e| io_error("creating", &folder, &e))?;
+        let entry = SegmentEntry {
+            number,
+            first_revision: first,
+            page_segment_bytes,
+            ..SegmentEntry::default()
+        };
+        let segment = Self::open(store, &entry)?;
+        segment.sync_names()?;
+        sync_folder(store)?;
+        Ok(segment)
+    }
+
+    /// Opens one; what it holds is not looked at yet.
+    pub(super) fn open(store: &Path, entry: &SegmentEntry) -> Result<Self, StoreError> {
+        let folder = folder_of(store, entry.number);
+        if !folder.is_dir() {
+            return Err(damaged(&folder, "the folder is missing"));
+        }
+        let page_segment_bytes = entry
+            .page_segment_bytes
+            .clamp(MIN_PAGE_SEGMENT_BYTES, MAX_PAGE_SEGMENT_BYTES);
+        let database = Database::open(&folder, page_segment_bytes)?;
+        Ok(Self {
+            number: entry.number,
+            folder,
+            page_segment_bytes,
+            database: RwLock::new(Some(database)),
+            first: entry.first_revision,
+            last: AtomicU64::new(if entry.sealed {
+                entry.last_revision
+            } else {
+                u64::MAX
+            }),
+            tally: Mutex::default(),
+            garbage: AtomicU64::new(0),
+            held: AtomicU64::new(0),
+            doomed: AtomicBool::new(false),
+        })
+    }
+
+    /// After a failure: the database anew, from what is on disk.
+    pub(super) fn reopen(&self) -> Result<(), StoreError> {
+        let mut database = self.database.write();
+        // The old one holds the file's lock.
+        if let Some(old) = database.take() {
+            let _ = contain(|| drop(old));
+        }
+        *database = Some(Database::open(&self.folder, self.page_segment_bytes)?);
+        Ok(())
+    }
+
+    /// The most bytes of a part: sled keeps 16 of them in one page, and moves pages above
+    /// a quarter of its segments into files that it never syncs.
+    pub(super) fn part_bytes(&self) -> usize {
+        usize::try_from(self.page_segment_bytes / 128).unwrap_or(usize::MAX)
+    }
+
+    fn with<T>(
+        &self,
+        doing: &str,
+        work: impl FnOnce(&Database) -> sled::Result<T>,
+    ) -> Result<T, StoreError> {
+        let database = self.database.read();
+        let database = database.as_ref().ok_or(StoreError::Closed)?;
+        match contain(|| work(database)) {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(error @ (sled::Error::Io(_) | sled::Error::Unsupported(_)))) => {
+                Err(StoreError::Io {
+                    context: format!("{doing} {}", self.folder.display()),
+                    message: error.to_string(),
+                })
+            }
+            Ok(Err(error)) => Err(damaged(&self.folder, &error.to_string())),
+            Err(panic) => Err(damaged(&self.folder, &panic)),
+        }
+    }
+
+    /// Writes parts and the summary in one batch, and waits until the disk has them.
+    pub(super) fn append(&self, parts: &[Part], compacted: u64) -> Result<(), StoreError> {
+        let mut tally = *self.tally.lock();
+        let mut batch = Batch::default();
+        for part in parts {
+            tally.add(&part.key, part.value.len(), part.checksum);
+            batch.insert(&part.key, &part.value[..]);
+        }
+        let summary = Summary {
+            revision: tally.revision,
+            records: tally.records,
+            hash: tally.hash,
+            bytes: tally.bytes,
+            compacted,
+        };
+        batch.insert(&SUMMARY_KEY, record::encode_summary(&summary));
+        self.with("writing", |database| {
+            database.tree.apply_batch(batch)?;
+            database.tree.flush()?;
+            database.file.sync_data()?;
+            Ok(())
+        })?;
+        *self.tally.lock() = tally;
+        Ok(())
+    }
+
+    /// Adds parts one by one, without a batch, whose process-wide lock the writer needs.
+    /// They count only once [`Segment::finish`] is through.
+    pub(super) fn copy_in(&self, parts: &[Part]) -> Result<(), StoreError> {
+        self.with("copying to", |database| {
+            for part in parts {
+                database.tree.insert(part.key, &part.value[..])?;
+            }
+            Ok(())
+        })?;
+        let mut tally = self.tally.lock();
+        for part in parts {
+            tally.add(&part.key, part.value.len(), part.checksum);
+        }
+        Ok(())
+    }
+
+    /// Makes all that was copied in durable.
+    pub(super) fn finish(&self) -> Result<(), StoreError> {
+        self.with("syncing", |database| {
+            database.tree.flush()?;
+            database.file.sync_all()?;
+            Ok(())
+        })?;
+        self.sync_names()
+    }
+
+    fn sync_names(&self) -> Result<(), StoreError> {
+        for name in ["conf", "db"] {
+            let path = self.folder.join(name);
+            File::open(&path)
+                .and_then(|file| file.sync_all())
+                .map_err(|error| io_error("syncing", &path, &error))?;
+        }
+        sync_folder(&self.folder)
+    }
+
+    /// One record.
+    pub(super) fn read(&self, slot: Slot) -> Result<Option<Stored>, StoreError> {
+        let key = key_of(slot, 0);
+        let Some(first) = self.with("reading", |d| d.tree.get(key))? else {
+            return Ok(None);
+        };
+        let bad = |error: RecordError| bad_record(&self.folder, slot, &error);
+        let (payload, _) = record::open(&key, &first).map_err(bad)?;
+        let (parts, _) = record::first_part(payload).map_err(bad)?;
+        let mut assembly = Assembly::default();
+        let mut whole = assembly.take(slot, 0, payload).map_err(bad)?;
+        for part in 1..parts {
+            let key = key_of(slot, part);
+            let Some(value) = self.with("reading", |d| d.tree.get(key))? else {
+                return Err(bad(RecordError::Short));
+            };
+            let (payload, _) = record::open(&key, &value).map_err(bad)?;
+            whole = assembly.take(slot, part, payload).map_err(bad)?;
+        }
+        let whole = whole.ok_or_else(|| bad(RecordError::Short))?;
+        record::decode(slot, whole).map(Some).map_err(bad)
+    }
+
+    /// Records in order, within a range of slots, with their parts as they are stored,
+    /// until `visit` returns false. An error ends the scan unless `visit` takes it.
+    pub(super) fn scan(
+        &self,
+        range: (Bound<Slot>, Bound<Slot>),
+        visit: &mut dyn FnMut(Result<(Stored, Vec<Part>), StoreError>) -> bool,
+    ) -> Result<(), StoreError> {
+        let from = match range.0 {
+            Bound::Included(slot) => Bound::Included(key_of(slot, 0)),
+            Bound::Excluded(slot) => Bound::Excluded(key_of(slot, u16::MAX)),
+            Bound::Unbounded => Bound::Unbounded,
+        };
+        let to = match range.1 {
+            Bound::Included(slot) => Bound::Included(key_of(slot, u16::MAX)),
+            Bound::Excluded(slot) => Bound::Excluded(key_of(slot, 0)),
+            // Up to the summary.
+            Bound::Unbounded => Bound::Included([0xfe; KEY_BYTES]),
+        };
+        let mut assembly = Assembly::default();
+        let mut parts = Vec::new();
+        self.with("reading", |database| {
+            for item in database.tree.range((from, to)) {
+                let (key, value) = item?;
+                let read = take_part(&mut assembly, &mut parts, &key, &value);
+                let item = match read {
+                    Ok(None) => continue,
+                    Ok(Some(stored)) => Ok((stored, std::mem::take(&mut parts))),
+                    Err((slot, error)) => {
+                        assembly.abandon();
+                        parts.clear();
+                        Err(bad_record(&self.folder, slot, &error))
+                    }
+                };
+                if !visit(item) {
+                    return Ok(());
+                }
+            }
+            if assembly.abandon() {
+                let error = bad_record(
+                    &self.folder,
+                    Slot::after(Revision::MAX),
+                    &RecordError::Short,
+                );
+                visit(Err(error));
+            }
+            Ok(())
+        })
+    }
+
+    pub(super) fn summary(&self) -> Result<Option<Summary>, StoreError> {
+        let value = self.with("reading", |database| database.tree.get(SUMMARY_KEY))?;
+        value
+            .map(|value| {
+                record::decode_summary(&value)
+                    .map_err(|error| damaged(&self.folder, &format!("its summary: {error}")))
+            })
+            .transpose()
+    }
+
+    /// As the manifest names it.
+    pub(super) fn entry(&self) -> SegmentEntry {
+        let tally = *self.tally.lock();
+        let last = self.last.load(Ordering::Acquire);
+        let sealed = last != u64::MAX;
+        SegmentEntry {
+            number: self.number,
+            first_revision: self.first,
+            last_revision: if sealed { last } else { 0 },
+            sealed,
+            records: if sealed { tally.records } else { 0 },
+            hash: if sealed { tally.hash } else { 0 },
+            bytes: if sealed { tally.bytes } else { 0 },
+            page_segment_bytes: self.page_segment_bytes,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.tally.lock().bytes
+    }
+
+    /// What the segment takes on disk.
+    pub(super) fn disk_bytes(&self) -> u64 {
+        let database = self.database.read();
+        database
+            .as_ref()
+            .and_then(|database| database.file.metadata().ok())
+            .map_or(0, |meta| meta.blocks() * 512)
+    }
+
+    /// The folder goes with the last reader.
+    pub(super) fn doom(&self) {
+        self.doomed.store(true, Ordering::Release);
+    }
+
+    /// The manifest names it: its folder stays.
+    pub(super) fn keep(&self) {
+        self.doomed.store(false, Ordering::Release);
+    }
+
+    pub(super) fn damaged(&self, what: &str) -> StoreError {
+        damaged(&self.folder, what)
+    }
+
+    /// Releases the files. Readers get [`StoreError::Closed`].
+    pub(super) fn close(&self) {
+        if let Some(database) = self.database.write().take() {
+            let _ = contain(|| drop(database));
+        }
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        self.close();
+        if self.doomed.load(Ordering::Acquire)
+            && let Err(error) = fs::remove_dir_all(&self.folder)
+        {
+            // The next opening removes it.
+            tracing::warn!(folder = %self.folder.display(), %error, "not removed");
+        }
+    }
+}
+
+type PartError = (Slot, RecordError);
+
+fn take_part(
+    assembly: &mut Assembly,
+    parts: &mut Vec<Part>,
+    key: &[u8],
+    value: &[u8],
+) -> Result<Option<Stored>, PartError> {
+    let unknown = Slot::after(Revision::MAX);
+    let (slot, part) = record::parse_key(key)
+        .ok_or_else(|| (unknown, RecordError::IllFormed("its key".into())))?;
+    let (payload, checksum) = record::open(key, value).map_err(|e| (slot, e))?;
+    let whole = assembly.take(slot, part, payload).map_err(|e| (slot, e))?;
+    parts.push(Part {
+        key: key_of(slot, part),
+        value: value.to_vec(),
+        checksum,
+    });
+    match whole {
+        None => Ok(None),
+        Some(bytes) => record::decode(slot, bytes).map(Some).map_err(|e| (slot, e)),
+    }
+}
+
+fn damaged(folder: &Path, what: &str) -> StoreError {
+    let what = what.lines().next().unwrap_or_default();
+    StoreError::Damaged(format!(
+        "segment {}: {what}; run `listwatchd repair`, or import a backup into a new folder",
+        folder.display()
+    ))
+}
+
+fn bad_record(folder: &Path, slot: Slot, error: &RecordError) -> StoreError {
+    if slot.revision == Revision::MAX {
+        return damaged(folder, &format!("a record: {error}"));
+    }
+    let Slot { revision, index } = slot;
+    damaged(
+        folder,
+        &format!("event {index} of revision {revision}: {error}"),
+    )
+}
+
+impl Database {
+    /// Opens sled's database after clearing what is known to keep it shut.
+    fn open(folder: &Path, page_segment_bytes: u64) -> Result<Self, StoreError> {
+        let snapshots = |suffix: &str| -> Vec<PathBuf> {
+            let names = super::folder::names(folder).unwrap_or_default();
+            let names = names.into_iter();
+            names
+                .filter(|name| name.starts_with("snap.") && name.ends_with(suffix))
+                .map(|name| folder.join(name))
+                .collect()
+        };
+        // A kill while sled opens leaves this, and sled refuses every later opening.
+        for unfinished in snapshots(".generating") {
+            super::folder::remove_file(&unfinished)?;
+        }
+        let first = Self::try_open(folder, page_segment_bytes);
+        let Err(error) = first else { return first };
+        // Snapshots only shorten the opening; without them sled reads its whole log.
+        let snapshots = snapshots("");
+        if snapshots.is_empty() || matches!(error, StoreError::Io { .. }) {
+            return Err(error);
+        }
+        for snapshot in snapshots {
+            let name = snapshot.file_name().unwrap_or_default();
+            let aside = folder.join(format!("unreadable-{}", name.to_string_lossy()));
+            fs::rename(&snapshot, &aside).map_err(|e| io_error("moving", &snapshot, &e))?;
+        }
+        Self::try_open(folder, page_segment_bytes)
+    }
+
+    fn try_open(folder: &Path, page_segment_bytes: u64) -> Result<Self, StoreError> {
+        let config = sled::Config::new()
+            .path(folder)
+            .cache_capacity(SEGMENT_CACHE_BYTES)
+            .segment_size(usize::try_from(page_segment_bytes).unwrap_or(1 << 19))
+            // sled collects its garbage only in this thread.
+            .flush_every_ms(Some(500));
+        let tree = match contain(|| config.open()) {
+            Ok(Ok(tree)) => tree,
+            Ok(Err(sled::Error::Io(error))) => return Err(io_error("opening", folder, &error)),
+            Ok(Err(error)) => return Err(damaged(folder, &error.to_string())),
+            Err(panic) => return Err(damaged(folder, &panic)),
+        };
+        let path = folder.join("db");
+        let file = File::open(&path).map_err(|error| io_error("opening", &path, &error))?;
+        Ok(Self { tree, file })
+    }
+}

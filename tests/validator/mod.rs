@@ -1,0 +1,425 @@
+//! Checks recorded watches and lists against the recorded writes. It knows nothing of the
+//! server: only what was sent, what came back, and the promises.
+//!
+//! | check | promise |
+//! | --- | --- |
+//! | 1 | every event matches the selector |
+//! | 2 | the revision never goes back within a watch |
+//! | 3 | a (revision, key) comes at most once |
+//! | 4 | a revision's events are never split over two responses |
+//! | 5 | after a bookmark nothing at or below it, and no bookmark below what was sent |
+//! | 6 | the first event after R is the first of the model after R |
+//! | 7 | ADDED only if the key was not held, MODIFIED only if it was |
+//! | 8 | nothing missing and nothing extra |
+//! | 9 | the previous value is the model's |
+//! | 10 | a list is the model at its one revision, which is no older than what was acknowledged |
+//! | 11 | the initial state is the model at its bookmark |
+//! | 12 | a net difference or a manifest takes the model from S to R |
+//! | 13 | objects that start or stop matching are added or deleted, with the last matching state |
+//! | 14 | exact: OUT_OF_RANGE only if compacted, and never another way of catching up |
+
+mod copy;
+mod model;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    fmt,
+};
+
+use listwatch::v1::{self, BookmarkKind, CatchUp, DeliveryMode, EventType};
+
+pub use self::{
+    copy::Copy,
+    model::{Model, Name, State, matches, name_of},
+};
+use self::model::{Expected, matches_name, same};
+
+/// How a recorded watch ended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum End {
+    /// The client left, or the connection broke.
+    #[default]
+    Cut,
+    /// With OK.
+    Ended,
+    /// With a status: its code and reason.
+    Failed(tonic::Code, String),
+}
+
+/// One stream, from the request to its end.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    pub request: v1::WatchRequest,
+    /// What the client held when it asked: right at `since` if `settled`.
+    pub held: State,
+    /// The revision of the token or the request; 0 without.
+    pub since: i64,
+    /// The token was not from the middle of a net difference.
+    pub settled: bool,
+    pub responses: Vec<v1::WatchResponse>,
+    pub end: End,
+    /// The highest compaction that was asked for before the stream ended.
+    pub compacted: i64,
+}
+
+/// One list, all its pages.
+#[derive(Clone, Debug, Default)]
+pub struct Listed {
+    pub selector: v1::Selector,
+    pub pages: Vec<v1::ListResponse>,
+    /// The newest revision that was acknowledged before the call.
+    pub acknowledged: i64,
+}
+
+/// A promise that was not kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Violation {
+    pub check: u8,
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "check {}: {}", self.check, self.what)
+    }
+}
+
+/// Checks one list.
+pub fn check_list(model: &Model, listed: &Listed) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let mut say = |what: String| found.push(Violation { check: 10, what });
+    let Some(first) = listed.pages.first() else {
+        return found;
+    };
+    let revision = first.revision;
+    if revision < listed.acknowledged {
+        say(format!("read at {revision}, {} was acknowledged", listed.acknowledged));
+    }
+    if let Some(other) = listed.pages.iter().find(|page| page.revision != revision) {
+        say(format!("pages at {revision} and {}", other.revision));
+    }
+    let given: Vec<_> = listed.pages.iter().flat_map(|p| &p.resources).collect();
+    if !given.is_sorted_by(|a, b| name_of(a) < name_of(b)) {
+        say("not in the order of names".into());
+    }
+    let given: State = given.into_iter().map(|r| (name_of(r), r.clone())).collect();
+    for what in differences(&given, &model.at(revision, &listed.selector)) {
+        say(format!("{what} at {revision}"));
+    }
+    found
+}
+
+/// Checks one stream.
+pub fn check_watch(model: &Model, recording: &Recording) -> Vec<Violation> {
+    let mut check = Check::new(model, recording);
+    check.run();
+    check.found
+}
+
+/// Panics with everything that was found.
+pub fn assert_kept(violations: &[Violation], context: impl fmt::Display) {
+    let text: Vec<_> = violations.iter().map(ToString::to_string).collect();
+    assert!(violations.is_empty(), "{context}\n{}", text.join("\n"));
+}
+
+fn differences(given: &State, wanted: &State) -> Vec<String> {
+    let names: BTreeSet<_> = given.keys().chain(wanted.keys()).collect();
+    let mut differences = Vec::new();
+    for name in names {
+        match (given.get(name), wanted.get(name)) {
+            (None, Some(_)) => differences.push(format!("{name:?} is missing")),
+            (Some(_), None) => differences.push(format!("{name:?} is too many")),
+            (Some(a), Some(b)) if !same(a, b) => {
+                differences.push(format!("{name:?} is {a:?} instead of {b:?}"));
+            }
+            _ => {}
+        }
+    }
+    differences
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Stage {
+    Opened,
+    Initial,
+    Net,
+    Manifest,
+    Live,
+}
+
+struct Check<'a> {
+    model: &'a Model,
+    recording: &'a Recording,
+    selector: v1::Selector,
+    latest: bool,
+    stage: Stage,
+    /// The client's copy, kept by the rules.
+    copy: Copy,
+    /// The highest bookmark.
+    promised: i64,
+    /// The revision of the last live or net event.
+    reached: i64,
+    seen: HashSet<(i64, Name)>,
+    /// Of the initial state or the manifest under way.
+    named: BTreeSet<Name>,
+    /// Live events since the last bookmark.
+    pending: Vec<v1::WatchEvent>,
+    any_live_event: bool,
+    found: Vec<Violation>,
+}
+
+impl<'a> Check<'a> {
+    fn new(model: &'a Model, recording: &'a Recording) -> Self {
+        let copy = Copy::holding(recording.held.clone());
+        Self {
+            model,
+            recording,
+            selector: recording.request.selector.clone().unwrap_or_default(),
+            latest: recording.request.delivery_mode() == DeliveryMode::Latest,
+            stage: Stage::Opened,
+            copy,
+            promised: recording.since,
+            reached: recording.since,
+            seen: HashSet::new(),
+            named: BTreeSet::new(),
+            pending: Vec::new(),
+            any_live_event: false,
+            found: Vec::new(),
+        }
+    }
+
+    fn say(&mut self, check: u8, what: impl Into<String>) {
+        let what = what.into();
+        self.found.push(Violation { check, what });
+    }
+
+    fn exact(&self) -> bool {
+        self.recording.request.catch_up() == CatchUp::Exact
+    }
+
+    fn run(&mut self) {
+        for response in &self.recording.responses {
+            self.response(response);
+        }
+        if let End::Failed(tonic::Code::OutOfRange, reason) = &self.recording.end
+            && reason == "REVISION_COMPACTED"
+        {
+            let settled = self.recording.settled;
+            if self.promised >= self.recording.compacted && settled {
+                let (at, compacted) = (self.promised, self.recording.compacted);
+                self.say(14, format!("refused at {at} though compacted only at {compacted}"));
+            }
+        }
+    }
+
+    fn response(&mut self, response: &v1::WatchResponse) {
+        let before = self.reached;
+        for event in &response.events {
+            self.event(event, before);
+        }
+        self.copy.apply(response);
+        if let Some(bookmark) = &response.bookmark {
+            self.bookmark(bookmark);
+        }
+    }
+
+    fn event(&mut self, event: &v1::WatchEvent, reached_before_response: i64) {
+        let Some(resource) = &event.resource else {
+            return self.say(8, "an event without a resource");
+        };
+        let (name, revision, kind) = (name_of(resource), resource.revision, event.r#type());
+        let whole = kind != EventType::Unchanged && kind != EventType::Deleted;
+        if !matches_name(&self.selector, resource)
+            || whole && !matches(&self.selector, resource)
+        {
+            self.say(1, format!("{name:?}@{revision} does not match"));
+        }
+        match self.stage {
+            Stage::Opened => self.say(8, "an event before the first bookmark"),
+            Stage::Initial | Stage::Manifest => {
+                if !self.named.insert(name.clone()) {
+                    self.say(3, format!("{name:?} comes twice in one state"));
+                }
+                if kind == EventType::Unchanged {
+                    let held = self.copy.objects.get(&name);
+                    if !held.is_some_and(|h| h.revision == revision && h.uid == resource.uid) {
+                        self.say(12, format!("{name:?}@{revision} is called unchanged but was not held"));
+                    }
+                }
+            }
+            Stage::Net | Stage::Live => {
+                if revision < self.reached {
+                    let reached = self.reached;
+                    self.say(2, format!("{name:?}@{revision} after {reached}"));
+                }
+                if !self.seen.insert((revision, name.clone())) {
+                    self.say(3, format!("{name:?}@{revision} comes twice"));
+                }
+                if revision <= self.promised {
+                    let promised = self.promised;
+                    self.say(5, format!("{name:?}@{revision} after the bookmark {promised}"));
+                }
+                if self.stage == Stage::Live {
+                    if revision == reached_before_response && self.any_live_event {
+                        self.say(4, format!("{name:?}@{revision} belongs to an earlier response"));
+                    }
+                    self.any_live_event = true;
+                    self.pending.push(event.clone());
+                }
+                self.reached = self.reached.max(revision);
+            }
+        }
+    }
+
+    fn bookmark(&mut self, bookmark: &v1::Bookmark) {
+        let revision = bookmark.revision;
+        let promises = !bookmark.resume_token.is_empty();
+        if promises && revision < self.promised {
+            let promised = self.promised;
+            self.say(5, format!("the bookmark {revision} after {promised}"));
+        }
+        if promises && revision < self.reached {
+            let reached = self.reached;
+            self.say(5, format!("the bookmark {revision} below the event {reached}"));
+        }
+        if self.stage == Stage::Live {
+            self.live_upto(bookmark);
+        }
+        let kind = bookmark.kind();
+        match (kind, self.stage) {
+            (BookmarkKind::InitialStateBegin, _) => self.begin(Stage::Initial),
+            (BookmarkKind::NetBegin, _) => self.begin(Stage::Net),
+            (BookmarkKind::ManifestBegin, _) => self.begin(Stage::Manifest),
+            (BookmarkKind::Resumed, Stage::Opened) => self.stage = Stage::Live,
+            (BookmarkKind::InitialStateEnd, Stage::Initial | Stage::Net | Stage::Manifest) => {
+                self.complete(revision);
+            }
+            (BookmarkKind::Resumed | BookmarkKind::InitialStateEnd, stage) => {
+                self.say(8, format!("{kind:?} in {stage:?}"));
+            }
+            _ => {}
+        }
+        if promises {
+            self.promised = self.promised.max(revision);
+        }
+    }
+
+    fn begin(&mut self, stage: Stage) {
+        let resumes = !matches!(
+            self.recording.request.start,
+            None | Some(v1::watch_request::Start::InitialState(_))
+        );
+        if self.exact() && resumes && !self.latest {
+            self.say(14, format!("an exact watch got {stage:?}"));
+        }
+        self.stage = stage;
+        self.named.clear();
+    }
+
+    /// A state, a net difference or a manifest is complete: the copy must be right.
+    fn complete(&mut self, revision: i64) {
+        let check = if self.stage == Stage::Initial { 11 } else { 12 };
+        let wanted = self.model.at(revision, &self.selector);
+        for what in differences(&self.copy.objects, &wanted) {
+            self.say(check, format!("{what} at {revision}"));
+        }
+        // Further checks start from what is right.
+        self.copy.objects = wanted;
+        self.stage = Stage::Live;
+        self.reached = self.reached.max(revision);
+        self.any_live_event = false;
+    }
+
+    /// Everything up to a bookmark of the live stream.
+    fn live_upto(&mut self, bookmark: &v1::Bookmark) {
+        let given = std::mem::take(&mut self.pending);
+        let revision = bookmark.revision;
+        let expected = self.model.expected(&self.selector, self.promised, revision);
+        if self.latest {
+            self.coalesced(&given, &expected, bookmark);
+        } else {
+            self.every_change(&given, &expected);
+        }
+        let wanted = self.model.at(revision, &self.selector);
+        if self.found.is_empty() {
+            for what in differences(&self.copy.objects, &wanted) {
+                self.say(8, format!("{what} in the copy at {revision}"));
+            }
+        }
+        self.copy.objects = wanted;
+    }
+
+    fn every_change(&mut self, given: &[v1::WatchEvent], expected: &[Expected]) {
+        let place = |event: &v1::WatchEvent| {
+            let resource = event.resource.clone().unwrap_or_default();
+            (resource.revision, name_of(&resource))
+        };
+        if let (Some(given), Some(first)) = (given.first(), expected.first())
+            && place(given).0 > first.revision
+        {
+            let first = (first.revision, &first.name);
+            self.say(6, format!("began with {:?} instead of {first:?}", place(given)));
+        }
+        for event in given {
+            let place = place(event);
+            let wanted = expected
+                .iter()
+                .find(|e| (e.revision, e.name.clone()) == place);
+            match wanted {
+                None => self.say(8, format!("{place:?} is too many")),
+                Some(wanted) => self.compare(event, wanted),
+            }
+        }
+        let given: HashSet<_> = given.iter().map(place).collect();
+        for wanted in expected {
+            if !given.contains(&(wanted.revision, wanted.name.clone())) {
+                self.say(8, format!("{:?}@{} is missing", wanted.name, wanted.revision));
+            }
+        }
+    }
+
+    fn compare(&mut self, event: &v1::WatchEvent, wanted: &Expected) {
+        let resource = event.resource.clone().unwrap_or_default();
+        let what = format!("{:?}@{}", wanted.name, wanted.revision);
+        let transition = wanted.cause == v1::DeleteCause::Unselected
+            || wanted.kind == EventType::Added && wanted.previous.is_some();
+        if event.r#type() != wanted.kind || event.delete_cause() != wanted.cause {
+            let check = if transition { 13 } else { 7 };
+            let (given, wanted) = ((event.r#type(), event.delete_cause()), (wanted.kind, wanted.cause));
+            self.say(check, format!("{what} is {given:?} instead of {wanted:?}"));
+        } else if !same(&resource, &wanted.resource) {
+            let check = if transition { 13 } else { 8 };
+            self.say(check, format!("{what} shows {resource:?} instead of {:?}", wanted.resource));
+        }
+        if self.recording.request.send_previous {
+            let right = match (&event.previous, &wanted.previous) {
+                (None, None) => true,
+                (Some(a), Some(b)) => same(a, b),
+                _ => false,
+            };
+            if !right {
+                self.say(9, format!("{what} was {:?}, not {:?}", wanted.previous, event.previous));
+            }
+        }
+    }
+
+    fn coalesced(&mut self, given: &[v1::WatchEvent], expected: &[Expected], bookmark: &v1::Bookmark) {
+        for event in given {
+            let resource = event.resource.clone().unwrap_or_default();
+            let name = name_of(&resource);
+            let newest = expected.iter().rfind(|e| {
+                e.name == name && e.resource.uid == resource.uid && e.revision <= bookmark.revision
+            });
+            if newest.is_none_or(|n| n.revision > resource.revision) {
+                self.say(8, format!("{name:?}@{} is not the newest change", resource.revision));
+            }
+        }
+        let left_out = expected.len() as i64 - given.len() as i64;
+        if bookmark.coalesced_count != left_out {
+            let said = bookmark.coalesced_count;
+            self.say(8, format!("said to have left out {said}, left out {left_out}"));
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! The validator itself: a history that keeps every promise, and one broken by hand for
+//! each check.
+
+use listwatch::v1::{self, BookmarkKind, DeleteCause, EventType, watch_request::Start};
+
+use super::{End, Listed, Model, Recording, check_list, check_watch};
+
+fn pod(name: &str, revision: i64, uid: &str, created: i64, app: &str) -> v1::Resource {
+    v1::Resource {
+        key: Some(v1::Key {
+            collection: "pods".into(),
+            namespace: "default".into(),
+            name: name.into(),
+        }),
+        uid: uid.into(),
+        revision,
+        create_revision: created,
+        labels: [("app".to_owned(), app.to_owned())].into(),
+        value: format!("{name}{revision}").into_bytes().into(),
+        ..v1::Resource::default()
+    }
+}
+
+/// a is created at 1, b at 2; both change at 3; a stops being `web` at 4, b is deleted at 5
+/// and comes back at 6; a is `web` again at 7.
+fn model() -> Model {
+    let mut model = Model::default();
+    model.put(pod("a", 1, "ua", 1, "web"));
+    model.put(pod("b", 2, "ub", 2, "web"));
+    model.put(pod("a", 3, "ua", 1, "web"));
+    model.put(pod("b", 3, "ub", 2, "web"));
+    model.put(pod("a", 4, "ua", 1, "db"));
+    let b = super::name_of(&pod("b", 5, "ub", 2, "web"));
+    model.delete(b, 5, DeleteCause::Request);
+    model.put(pod("b", 6, "ub2", 6, "web"));
+    model.put(pod("a", 7, "ua", 1, "web"));
+    model
+}
+
+fn web() -> v1::Selector {
+    v1::Selector {
+        collection: "pods".into(),
+        labels: vec![v1::LabelRequirement {
+            key: "app".into(),
+            operator: v1::LabelOperator::In.into(),
+            values: vec!["web".into()],
+        }],
+        ..v1::Selector::default()
+    }
+}
+
+fn event(
+    kind: EventType,
+    resource: v1::Resource,
+    previous: Option<v1::Resource>,
+    cause: DeleteCause,
+) -> v1::WatchEvent {
+    v1::WatchEvent {
+        r#type: kind.into(),
+        resource: Some(resource),
+        previous,
+        delete_cause: cause.into(),
+    }
+}
+
+fn response(events: Vec<v1::WatchEvent>, kind: BookmarkKind, revision: i64) -> v1::WatchResponse {
+    let begins = matches!(
+        kind,
+        BookmarkKind::InitialStateBegin | BookmarkKind::ManifestBegin
+    );
+    v1::WatchResponse {
+        events,
+        bookmark: Some(v1::Bookmark {
+            revision,
+            resume_token: if begins { String::new() } else { revision.to_string() },
+            kind: kind.into(),
+            latest_revision: 7,
+            coalesced_count: 0,
+        }),
+    }
+}
+
+/// The live events from 2 on, each revision in a response of its own.
+fn live() -> Vec<v1::WatchResponse> {
+    let none = DeleteCause::Unspecified;
+    let gone = |of: v1::Resource, revision| v1::Resource { revision, ..of };
+    let (a1, a3, a4) = (
+        pod("a", 1, "ua", 1, "web"),
+        pod("a", 3, "ua", 1, "web"),
+        pod("a", 4, "ua", 1, "db"),
+    );
+    let (b2, b3) = (pod("b", 2, "ub", 2, "web"), pod("b", 3, "ub", 2, "web"));
+    let (b6, a7) = (pod("b", 6, "ub2", 6, "web"), pod("a", 7, "ua", 1, "web"));
+    let events = [
+        vec![
+            event(EventType::Modified, a3.clone(), Some(a1), none),
+            event(EventType::Modified, b3.clone(), Some(b2), none),
+        ],
+        vec![event(
+            EventType::Deleted,
+            gone(a3.clone(), 4),
+            Some(a3),
+            DeleteCause::Unselected,
+        )],
+        vec![event(
+            EventType::Deleted,
+            gone(b3.clone(), 5),
+            Some(b3),
+            DeleteCause::Request,
+        )],
+        vec![event(EventType::Added, b6, None, none)],
+        vec![event(EventType::Added, a7, Some(a4), none)],
+    ];
+    let live = (3..).zip(events);
+    live.map(|(revision, events)| response(events, BookmarkKind::Progress, revision))
+        .collect()
+}
+
+/// From the initial state at 2 through all the rest.
+fn good() -> Recording {
+    let existing = |r| event(EventType::Existing, r, None, DeleteCause::Unspecified);
+    let mut responses = vec![
+        response(vec![], BookmarkKind::InitialStateBegin, 0),
+        response(
+            vec![
+                existing(pod("a", 1, "ua", 1, "web")),
+                existing(pod("b", 2, "ub", 2, "web")),
+            ],
+            BookmarkKind::InitialStateEnd,
+            2,
+        ),
+    ];
+    responses.extend(live());
+    Recording {
+        request: v1::WatchRequest {
+            selector: Some(web()),
+            send_previous: true,
+            ..v1::WatchRequest::default()
+        },
+        settled: true,
+        responses,
+        ..Recording::default()
+    }
+}
+
+/// The same, resumed from 2.
+fn resumed() -> Recording {
+    let mut recording = good();
+    recording.responses = vec![response(vec![], BookmarkKind::Resumed, 2)];
+    recording.responses.extend(live());
+    recording.request.start = Some(Start::ResumeToken("2".into()));
+    recording.since = 2;
+    recording.held = model().at(2, &web());
+    recording
+}
+
+/// The net difference from 2 to 7.
+fn net() -> Recording {
+    let upserted = |r| event(EventType::Upserted, r, None, DeleteCause::Unspecified);
+    let mut recording = resumed();
+    recording.responses = vec![
+        response(vec![], BookmarkKind::NetBegin, 2),
+        response(
+            vec![upserted(pod("b", 6, "ub2", 6, "web"))],
+            BookmarkKind::Progress,
+            6,
+        ),
+        response(
+            vec![upserted(pod("a", 7, "ua", 1, "web"))],
+            BookmarkKind::InitialStateEnd,
+            7,
+        ),
+    ];
+    recording
+}
+
+fn checks(recording: &Recording) -> Vec<u8> {
+    let found = check_watch(&model(), recording);
+    found.iter().map(|violation| violation.check).collect()
+}
+
+fn finds(check: u8, recording: &Recording) {
+    let found = check_watch(&model(), recording);
+    assert!(found.iter().any(|v| v.check == check), "{found:?}");
+}
+
+#[test]
+fn a_history_that_keeps_the_promises_passes() {
+    for recording in [good(), resumed(), net()] {
+        assert_eq!(checks(&recording), [0u8; 0], "{:?}", check_watch(&model(), &recording));
+    }
+}
+
+#[test]
+fn check_1_an_event_that_does_not_match() {
+    let mut broken = good();
+    broken.responses[2].events[0].resource = Some(pod("a", 3, "ua", 1, "db"));
+    finds(1, &broken);
+}
+
+#[test]
+fn check_2_a_revision_that_goes_back() {
+    let mut broken = good();
+    broken.responses.swap(3, 4);
+    finds(2, &broken);
+}
+
+#[test]
+fn check_3_an_event_that_comes_twice() {
+    let mut broken = good();
+    let again = broken.responses[3].events[0].clone();
+    broken.responses[3].events.push(again);
+    finds(3, &broken);
+}
+
+#[test]
+fn check_4_a_revision_split_over_two_responses() {
+    let mut broken = good();
+    let half = broken.responses[2].events.split_off(1);
+    let whole = broken.responses[2].bookmark.take();
+    let rest = v1::WatchResponse {
+        events: half,
+        bookmark: whole,
+    };
+    broken.responses.insert(3, rest);
+    finds(4, &broken);
+}
+
+#[test]
+fn check_5_a_bookmark_ahead_of_its_events() {
+    let mut broken = good();
+    broken.responses[2].bookmark.as_mut().unwrap().revision = 4;
+    finds(5, &broken);
+    let mut below = good();
+    below.responses[3].bookmark.as_mut().unwrap().revision = 3;
+    finds(5, &below);
+}
+
+#[test]
+fn check_6_a_resumed_watch_that_skips_the_first_event() {
+    let mut broken = resumed();
+    broken.responses.remove(1);
+    finds(6, &broken);
+}
+
+#[test]
+fn check_7_added_though_it_was_held() {
+    let mut broken = good();
+    broken.responses[2].events[0].r#type = EventType::Added.into();
+    finds(7, &broken);
+}
+
+#[test]
+fn check_8_an_event_missing_and_one_too_many() {
+    let mut broken = good();
+    broken.responses[4].events.clear();
+    finds(8, &broken);
+    let mut broken = good();
+    let extra = event(
+        EventType::Added,
+        pod("c", 5, "uc", 5, "web"),
+        None,
+        DeleteCause::Unspecified,
+    );
+    broken.responses[4].events.push(extra);
+    finds(8, &broken);
+}
+
+#[test]
+fn check_8_coalescing_that_keeps_an_old_change_or_miscounts() {
+    let mut latest = good();
+    latest.request.delivery_mode = v1::DeliveryMode::Latest.into();
+    assert_eq!(checks(&latest), [0u8; 0]);
+    let mut miscounted = latest.clone();
+    miscounted.responses[4].bookmark.as_mut().unwrap().coalesced_count = 1;
+    finds(8, &miscounted);
+    // The first change of `a` in a response that reaches its second.
+    let mut old = latest;
+    old.responses[2].bookmark = None;
+    old.responses[3].events.clear();
+    finds(8, &old);
+}
+
+#[test]
+fn check_9_another_previous_value() {
+    let mut broken = good();
+    broken.responses[2].events[0].previous = Some(pod("a", 2, "ua", 1, "web"));
+    finds(9, &broken);
+}
+
+#[test]
+fn check_10_pages_of_two_revisions_or_of_another_state() {
+    let page = |revision, resources| v1::ListResponse {
+        resources,
+        revision,
+        ..v1::ListResponse::default()
+    };
+    let listed = |pages, acknowledged| Listed {
+        selector: web(),
+        pages,
+        acknowledged,
+    };
+    let (a1, b2) = (pod("a", 1, "ua", 1, "web"), pod("b", 2, "ub", 2, "web"));
+    let good = vec![page(2, vec![a1.clone()]), page(2, vec![b2.clone()])];
+    assert_eq!(check_list(&model(), &listed(good.clone(), 2)), []);
+    assert!(!check_list(&model(), &listed(good, 3)).is_empty());
+    let moved = vec![page(2, vec![a1.clone()]), page(3, vec![b2])];
+    assert!(!check_list(&model(), &listed(moved, 2)).is_empty());
+    assert!(!check_list(&model(), &listed(vec![page(2, vec![a1])], 2)).is_empty());
+}
+
+#[test]
+fn check_11_an_initial_state_with_an_object_missing() {
+    let mut broken = good();
+    broken.responses[1].events.pop();
+    finds(11, &broken);
+}
+
+#[test]
+fn check_12_a_net_difference_without_a_deletion() {
+    // Up to 5: b is gone, and nobody says so.
+    let mut broken = net();
+    broken.responses = vec![
+        response(vec![], BookmarkKind::NetBegin, 2),
+        response(
+            vec![event(
+                EventType::Deleted,
+                pod("a", 4, "ua", 1, "db"),
+                None,
+                DeleteCause::Unselected,
+            )],
+            BookmarkKind::InitialStateEnd,
+            5,
+        ),
+    ];
+    finds(12, &broken);
+}
+
+#[test]
+fn check_12_a_manifest_that_calls_a_changed_object_unchanged() {
+    let mut broken = net();
+    broken.responses = vec![
+        response(vec![], BookmarkKind::ManifestBegin, 0),
+        response(
+            vec![event(
+                EventType::Unchanged,
+                pod("b", 3, "ub", 2, "web"),
+                None,
+                DeleteCause::Unspecified,
+            )],
+            BookmarkKind::InitialStateEnd,
+            4,
+        ),
+    ];
+    finds(12, &broken);
+}
+
+#[test]
+fn check_13_an_object_that_stops_matching_shows_what_does_not_match() {
+    let mut broken = good();
+    broken.responses[3].events[0].resource = Some(pod("a", 4, "ua", 1, "db"));
+    finds(13, &broken);
+    let mut broken = good();
+    broken.responses[3].events[0].delete_cause = DeleteCause::Request.into();
+    finds(13, &broken);
+}
+
+#[test]
+fn check_14_an_exact_watch_refused_without_compaction_or_given_a_difference() {
+    let mut refused = resumed();
+    refused.request.catch_up = v1::CatchUp::Exact.into();
+    refused.responses.clear();
+    refused.end = End::Failed(tonic::Code::OutOfRange, "REVISION_COMPACTED".into());
+    refused.compacted = 2;
+    finds(14, &refused);
+    refused.compacted = 3;
+    assert_eq!(checks(&refused), [0u8; 0]);
+    let mut differing = net();
+    differing.request.catch_up = v1::CatchUp::Exact.into();
+    finds(14, &differing);
+}
