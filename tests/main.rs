@@ -4,6 +4,7 @@
 // A test binary is nobody's library.
 #![allow(unreachable_pub)]
 
+mod admin;
 mod bad_input;
 mod error_reasons;
 mod harness;

@@ -17,7 +17,10 @@ enum Stage {
     /// A net difference comes: applied as it comes, since each position is a valid one.
     Net,
     /// A manifest comes: applied at the end.
-    Manifest { named: BTreeSet<Name>, changed: State },
+    Manifest {
+        named: BTreeSet<Name>,
+        changed: State,
+    },
     /// The copy is right at each bookmark.
     Live,
 }
@@ -98,14 +101,16 @@ impl Copy {
                 };
             }
             BookmarkKind::Resumed => self.stage = Stage::Live,
-            BookmarkKind::InitialStateEnd => match std::mem::replace(&mut self.stage, Stage::Live) {
-                Stage::Initial(state) => self.objects = state,
-                Stage::Manifest { named, changed } => {
-                    self.objects.retain(|name, _| named.contains(name));
-                    self.objects.extend(changed);
+            BookmarkKind::InitialStateEnd => {
+                match std::mem::replace(&mut self.stage, Stage::Live) {
+                    Stage::Initial(state) => self.objects = state,
+                    Stage::Manifest { named, changed } => {
+                        self.objects.retain(|name, _| named.contains(name));
+                        self.objects.extend(changed);
+                    }
+                    _ => {}
                 }
-                _ => {}
-            },
+            }
             _ => {}
         }
         if matches!(self.stage, Stage::Live | Stage::Net) && !bookmark.resume_token.is_empty() {

@@ -30,11 +30,11 @@ use std::{
 
 use listwatch::v1::{self, BookmarkKind, CatchUp, DeliveryMode, EventType};
 
+use self::model::{Expected, matches_name, same};
 pub use self::{
     copy::Copy,
     model::{Model, Name, State, matches, name_of},
 };
-use self::model::{Expected, matches_name, same};
 
 /// How a recorded watch ended.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -95,7 +95,10 @@ pub fn check_list(model: &Model, listed: &Listed) -> Vec<Violation> {
     };
     let revision = first.revision;
     if revision < listed.acknowledged {
-        say(format!("read at {revision}, {} was acknowledged", listed.acknowledged));
+        say(format!(
+            "read at {revision}, {} was acknowledged",
+            listed.acknowledged
+        ));
     }
     if let Some(other) = listed.pages.iter().find(|page| page.revision != revision) {
         say(format!("pages at {revision} and {}", other.revision));
@@ -209,7 +212,10 @@ impl<'a> Check<'a> {
             let settled = self.recording.settled;
             if self.promised >= self.recording.compacted && settled {
                 let (at, compacted) = (self.promised, self.recording.compacted);
-                self.say(14, format!("refused at {at} though compacted only at {compacted}"));
+                self.say(
+                    14,
+                    format!("refused at {at} though compacted only at {compacted}"),
+                );
             }
         }
     }
@@ -231,9 +237,7 @@ impl<'a> Check<'a> {
         };
         let (name, revision, kind) = (name_of(resource), resource.revision, event.r#type());
         let whole = kind != EventType::Unchanged && kind != EventType::Deleted;
-        if !matches_name(&self.selector, resource)
-            || whole && !matches(&self.selector, resource)
-        {
+        if !matches_name(&self.selector, resource) || whole && !matches(&self.selector, resource) {
             self.say(1, format!("{name:?}@{revision} does not match"));
         }
         match self.stage {
@@ -245,7 +249,10 @@ impl<'a> Check<'a> {
                 if kind == EventType::Unchanged {
                     let held = self.copy.objects.get(&name);
                     if !held.is_some_and(|h| h.revision == revision && h.uid == resource.uid) {
-                        self.say(12, format!("{name:?}@{revision} is called unchanged but was not held"));
+                        self.say(
+                            12,
+                            format!("{name:?}@{revision} is called unchanged but was not held"),
+                        );
                     }
                 }
             }
@@ -259,11 +266,17 @@ impl<'a> Check<'a> {
                 }
                 if revision <= self.promised {
                     let promised = self.promised;
-                    self.say(5, format!("{name:?}@{revision} after the bookmark {promised}"));
+                    self.say(
+                        5,
+                        format!("{name:?}@{revision} after the bookmark {promised}"),
+                    );
                 }
                 if self.stage == Stage::Live {
                     if revision == reached_before_response && self.any_live_event {
-                        self.say(4, format!("{name:?}@{revision} belongs to an earlier response"));
+                        self.say(
+                            4,
+                            format!("{name:?}@{revision} belongs to an earlier response"),
+                        );
                     }
                     self.any_live_event = true;
                     self.pending.push(event.clone());
@@ -282,7 +295,10 @@ impl<'a> Check<'a> {
         }
         if promises && revision < self.reached {
             let reached = self.reached;
-            self.say(5, format!("the bookmark {revision} below the event {reached}"));
+            self.say(
+                5,
+                format!("the bookmark {revision} below the event {reached}"),
+            );
         }
         if self.stage == Stage::Live {
             self.live_upto(bookmark);
@@ -360,7 +376,10 @@ impl<'a> Check<'a> {
             && place(given).0 > first.revision
         {
             let first = (first.revision, &first.name);
-            self.say(6, format!("began with {:?} instead of {first:?}", place(given)));
+            self.say(
+                6,
+                format!("began with {:?} instead of {first:?}", place(given)),
+            );
         }
         for event in given {
             let place = place(event);
@@ -375,7 +394,10 @@ impl<'a> Check<'a> {
         let given: HashSet<_> = given.iter().map(place).collect();
         for wanted in expected {
             if !given.contains(&(wanted.revision, wanted.name.clone())) {
-                self.say(8, format!("{:?}@{} is missing", wanted.name, wanted.revision));
+                self.say(
+                    8,
+                    format!("{:?}@{} is missing", wanted.name, wanted.revision),
+                );
             }
         }
     }
@@ -387,11 +409,17 @@ impl<'a> Check<'a> {
             || wanted.kind == EventType::Added && wanted.previous.is_some();
         if event.r#type() != wanted.kind || event.delete_cause() != wanted.cause {
             let check = if transition { 13 } else { 7 };
-            let (given, wanted) = ((event.r#type(), event.delete_cause()), (wanted.kind, wanted.cause));
+            let (given, wanted) = (
+                (event.r#type(), event.delete_cause()),
+                (wanted.kind, wanted.cause),
+            );
             self.say(check, format!("{what} is {given:?} instead of {wanted:?}"));
         } else if !same(&resource, &wanted.resource) {
             let check = if transition { 13 } else { 8 };
-            self.say(check, format!("{what} shows {resource:?} instead of {:?}", wanted.resource));
+            self.say(
+                check,
+                format!("{what} shows {resource:?} instead of {:?}", wanted.resource),
+            );
         }
         if self.recording.request.send_previous {
             let right = match (&event.previous, &wanted.previous) {
@@ -400,12 +428,20 @@ impl<'a> Check<'a> {
                 _ => false,
             };
             if !right {
-                self.say(9, format!("{what} was {:?}, not {:?}", wanted.previous, event.previous));
+                self.say(
+                    9,
+                    format!("{what} was {:?}, not {:?}", wanted.previous, event.previous),
+                );
             }
         }
     }
 
-    fn coalesced(&mut self, given: &[v1::WatchEvent], expected: &[Expected], bookmark: &v1::Bookmark) {
+    fn coalesced(
+        &mut self,
+        given: &[v1::WatchEvent],
+        expected: &[Expected],
+        bookmark: &v1::Bookmark,
+    ) {
         for event in given {
             let resource = event.resource.clone().unwrap_or_default();
             let name = name_of(&resource);
@@ -413,13 +449,19 @@ impl<'a> Check<'a> {
                 e.name == name && e.resource.uid == resource.uid && e.revision <= bookmark.revision
             });
             if newest.is_none_or(|n| n.revision > resource.revision) {
-                self.say(8, format!("{name:?}@{} is not the newest change", resource.revision));
+                self.say(
+                    8,
+                    format!("{name:?}@{} is not the newest change", resource.revision),
+                );
             }
         }
         let left_out = expected.len() as i64 - given.len() as i64;
         if bookmark.coalesced_count != left_out {
             let said = bookmark.coalesced_count;
-            self.say(8, format!("said to have left out {said}, left out {left_out}"));
+            self.say(
+                8,
+                format!("said to have left out {said}, left out {left_out}"),
+            );
         }
     }
 }

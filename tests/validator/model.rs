@@ -48,7 +48,12 @@ impl Model {
     /// A put as it was answered, with the value that was sent.
     pub fn put(&mut self, resource: v1::Resource) {
         let revision = resource.revision;
-        self.add(name_of(&resource), revision, Some(resource), DeleteCause::Unspecified);
+        self.add(
+            name_of(&resource),
+            revision,
+            Some(resource),
+            DeleteCause::Unspecified,
+        );
     }
 
     /// A deletion as it was answered.
@@ -56,7 +61,13 @@ impl Model {
         self.add(name, revision, None, cause);
     }
 
-    fn add(&mut self, name: Name, revision: i64, resource: Option<v1::Resource>, cause: DeleteCause) {
+    fn add(
+        &mut self,
+        name: Name,
+        revision: i64,
+        resource: Option<v1::Resource>,
+        cause: DeleteCause,
+    ) {
         self.events.entry(revision).or_default().push(name.clone());
         let version = Version {
             revision,
@@ -143,7 +154,8 @@ impl Model {
 
 /// The same object in the same version, whatever the view leaves out of the time.
 pub fn same(a: &v1::Resource, b: &v1::Resource) -> bool {
-    (&a.key, &a.uid, a.revision, a.create_revision) == (&b.key, &b.uid, b.revision, b.create_revision)
+    (&a.key, &a.uid, a.revision, a.create_revision)
+        == (&b.key, &b.uid, b.revision, b.create_revision)
         && a.labels == b.labels
         && a.value == b.value
 }

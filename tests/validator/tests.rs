@@ -72,7 +72,11 @@ fn response(events: Vec<v1::WatchEvent>, kind: BookmarkKind, revision: i64) -> v
         events,
         bookmark: Some(v1::Bookmark {
             revision,
-            resume_token: if begins { String::new() } else { revision.to_string() },
+            resume_token: if begins {
+                String::new()
+            } else {
+                revision.to_string()
+            },
             kind: kind.into(),
             latest_revision: 7,
             coalesced_count: 0,
@@ -187,7 +191,12 @@ fn finds(check: u8, recording: &Recording) {
 #[test]
 fn a_history_that_keeps_the_promises_passes() {
     for recording in [good(), resumed(), net()] {
-        assert_eq!(checks(&recording), [0u8; 0], "{:?}", check_watch(&model(), &recording));
+        assert_eq!(
+            checks(&recording),
+            [0u8; 0],
+            "{:?}",
+            check_watch(&model(), &recording)
+        );
     }
 }
 
@@ -272,7 +281,11 @@ fn check_8_coalescing_that_keeps_an_old_change_or_miscounts() {
     latest.request.delivery_mode = v1::DeliveryMode::Latest.into();
     assert_eq!(checks(&latest), [0u8; 0]);
     let mut miscounted = latest.clone();
-    miscounted.responses[4].bookmark.as_mut().unwrap().coalesced_count = 1;
+    miscounted.responses[4]
+        .bookmark
+        .as_mut()
+        .unwrap()
+        .coalesced_count = 1;
     finds(8, &miscounted);
     // The first change of `a` in a response that reaches its second.
     let mut old = latest;
