@@ -4,10 +4,13 @@
 // A test binary is nobody's library.
 #![allow(unreachable_pub)]
 
+mod admin;
 mod bad_input;
+mod error_reasons;
 mod harness;
 mod process;
 mod resume_promises;
 mod tidy;
 mod validator;
 mod watch_promises;
+mod writes;

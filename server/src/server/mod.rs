@@ -3,6 +3,7 @@
 //! `listwatchd` is this with flags in front. What it can do, a program that embeds it can.
 
 mod accept;
+mod health;
 mod maintenance;
 
 use std::{fmt, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
@@ -21,6 +22,7 @@ use tokio::{
 use tower::Layer as _;
 
 pub use self::accept::{InMemoryConnector, Io};
+use self::health::Health;
 use crate::{
     hub::{Hub, HubOptions},
     limits::{
@@ -211,10 +213,7 @@ impl ServerBuilder {
 
         let (phase, _) = watch::channel(Phase::Serving);
         let (going_away, gone) = watch::channel(false);
-        let (health, health_service) = tonic_health::server::health_reporter();
-        health
-            .set_serving::<ListWatchServiceServer<Service>>()
-            .await;
+        let (health, health_service) = Health::serving().await;
         let service = Service::new(hub.clone(), options.service.clone(), gone);
         let max_request_bytes = options.service.max_request_bytes();
         let list_watch = ListWatchServiceServer::new(service.clone())
@@ -259,9 +258,7 @@ impl ServerBuilder {
                 }
                 // Not ready first, so that load balancers look elsewhere; then the
                 // watches are told, then the connections end.
-                health
-                    .set_not_serving::<ListWatchServiceServer<Service>>()
-                    .await;
+                health.going_away().await;
                 going_away.send_replace(true);
                 told.wake_watches();
                 drain.send_replace(Phase::Draining);
