@@ -117,7 +117,8 @@ impl Model {
         for (key, delete) in writes.iter().copied().collect::<BTreeMap<_, _>>() {
             let name = format!("k{key}");
             let held = state.get(&name).cloned();
-            let value = format!("{name} at {revision}, {}", key % 2);
+            // Its last digit is what it is indexed by.
+            let value = format!("{name} at {revision}, {}", (i64::from(key) + revision) % 2);
             match (held, delete) {
                 (None, true) => {}
                 (Some((uid, ..)), true) => {
