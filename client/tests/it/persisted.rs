@@ -12,7 +12,7 @@ use tonic::Code;
 
 use crate::{
     mock::{Mock, bookmark, event, object, refusal},
-    reflector::{LONG, build, drain, held, key, names, ready},
+    reflector::{LONG, build, drain, held, key, names, ready, until},
 };
 
 fn persisting(mock: &Mock, path: &Path) -> ReflectorBuilder<Bytes> {
@@ -78,7 +78,7 @@ async fn state_is_saved_by_itself_while_it_changes() {
     let builder = persisting(&mock, &path);
     let (reflector, open) = ready(&mut mock, builder, 5, vec![object("a", "ua", 1, "")]).await;
     let mut status = reflector.watch_status();
-    status.wait_for(|s| s.last_save.is_some()).await.unwrap();
+    until(&mut status, |s| s.last_save.is_some()).await;
     let first = fs::read(&path).unwrap();
     open.changes(
         6,
@@ -86,7 +86,7 @@ async fn state_is_saved_by_itself_while_it_changes() {
     )
     .await;
     let at = status.borrow().last_save;
-    status.wait_for(|s| s.last_save != at).await.unwrap();
+    until(&mut status, |s| s.last_save != at).await;
     assert_ne!(fs::read(&path).unwrap(), first);
     // A process that is killed now leaves this file: dropping saves nothing.
     drop(reflector);
@@ -162,9 +162,8 @@ async fn a_saved_token_that_the_server_refuses_leads_to_a_fresh_start() {
         let call = mock.next_watch().await;
         assert!(call.wants_initial_state(), "{reason}");
         assert_eq!(reflector.snapshot().len(), 2, "served until then");
-        call.accept()
-            .initial_state(3, vec![object("c", "uc", 3, "")])
-            .await;
+        let open = call.accept();
+        open.initial_state(3, vec![object("c", "uc", 3, "")]).await;
         let snapshot = reflector.wait_until_ready(LONG).await.unwrap();
         assert_eq!(names(&snapshot), held(&[("c", 3)]));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use listwatch_client::{
     Codec, Notice, ObjectKey, Reflector, Snapshot, reflector,
-    reflector::{Connection, ReflectorBuilder, Subscription, WaitError},
+    reflector::{Connection, ReflectorBuilder, Status as Health, Subscription, WaitError},
     v1::{Bookmark, BookmarkKind, EventType, Resource},
 };
 use prost::Message as _;
@@ -66,6 +66,15 @@ pub(crate) fn shown(notice: &Notice<Bytes>) -> String {
         Notice::Synced => "synced".into(),
         _ => "other".into(),
     }
+}
+
+/// Until the status is so; not for ever, so that a test that is wrong ends.
+pub(crate) async fn until(
+    status: &mut tokio::sync::watch::Receiver<Health>,
+    holds: impl FnMut(&Health) -> bool,
+) {
+    let reached = tokio::time::timeout(LONG, status.wait_for(holds)).await;
+    assert!(matches!(reached, Ok(Ok(_))), "never so");
 }
 
 /// All that waits for a handler.
@@ -209,7 +218,7 @@ async fn the_old_state_is_served_and_marked_stale_while_reconnecting() {
     assert!(matches!(reflector.status().connection, Connection::Live));
     open.fail(Status::unavailable("gone")).await;
     let mut status = reflector.watch_status();
-    status.wait_for(|s| s.is_stale()).await.unwrap();
+    until(&mut status, |s| s.is_stale()).await;
     assert!(matches!(
         reflector.status().connection,
         Connection::Disconnected { .. }
@@ -224,15 +233,12 @@ async fn the_old_state_is_served_and_marked_stale_while_reconnecting() {
         ..bookmark(BookmarkKind::Resumed, 5)
     };
     open.send(vec![], Some(resumed)).await;
-    status
-        .wait_for(|s| matches!(s.connection, Connection::Live))
-        .await
-        .unwrap();
+    until(&mut status, |s| matches!(s.connection, Connection::Live)).await;
     assert!(reflector.status().is_stale());
     assert_eq!(reflector.status().lag().revisions, 2);
     open.changes(7, vec![event(EventType::Added, object("b", "ub", 7, ""))])
         .await;
-    status.wait_for(|s| !s.is_stale()).await.unwrap();
+    until(&mut status, |s| !s.is_stale()).await;
     assert_eq!(reflector.status().lag().revisions, 0);
     assert_eq!(reflector.snapshot().len(), 2);
 }
@@ -312,11 +318,10 @@ async fn a_relist_that_breaks_leaves_the_old_state() {
         "the old token is of another store"
     );
     // A restored store is behind; the copy follows it back.
-    call.accept()
-        .initial_state(2, vec![object("b", "ub", 1, "")])
-        .await;
+    let open = call.accept();
+    open.initial_state(2, vec![object("b", "ub", 1, "")]).await;
     let mut status = reflector.watch_status();
-    status.wait_for(|s| !s.is_stale()).await.unwrap();
+    until(&mut status, |s| !s.is_stale()).await;
     assert_eq!(names(&reflector.snapshot()), held(&[("b", 1)]));
     assert_eq!(reflector.snapshot().revision(), 2);
 }
@@ -336,7 +341,7 @@ async fn a_restored_store_that_repeats_a_revision_is_told_apart_by_its_time() {
     let open = mock.next_watch().await.accept();
     open.initial_state(6, vec![written(200, "kept")]).await;
     let mut status = reflector.watch_status();
-    status.wait_for(|s| s.initial_states == 2).await.unwrap();
+    until(&mut status, |s| s.initial_states == 2).await;
     assert_eq!(&reflector.get(&key("a")).unwrap().value()[..], b"kept");
 }
 
@@ -381,10 +386,7 @@ async fn a_net_difference_is_seen_as_a_whole_also_in_the_middle_of_a_stream() {
     open.changes(8, vec![event(EventType::Deleted, object("a", "ua", 8, ""))])
         .await;
     let mut status = reflector.watch_status();
-    status
-        .wait_for(|s| matches!(s.connection, Connection::Syncing))
-        .await
-        .unwrap();
+    until(&mut status, |s| matches!(s.connection, Connection::Syncing)).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert!(reflector.status().is_stale());
     assert_eq!(
@@ -459,9 +461,8 @@ async fn a_manifest_that_contradicts_the_copy_leads_to_a_new_initial_state() {
     .await;
     let call = mock.next_watch().await;
     assert!(call.wants_initial_state());
-    call.accept()
-        .initial_state(9, vec![object("b", "ub", 7, "")])
-        .await;
+    let open = call.accept();
+    open.initial_state(9, vec![object("b", "ub", 7, "")]).await;
     let snapshot = reflector.wait_for_revision(9, LONG).await.unwrap();
     assert_eq!(names(&snapshot), held(&[("b", 7)]));
 }
