@@ -7,6 +7,7 @@
 mod bad_input;
 mod harness;
 mod process;
+mod read_promises;
 mod resume_promises;
 mod tidy;
 mod validator;
