@@ -6,6 +6,7 @@
 
 mod bad_input;
 mod harness;
+mod histories;
 mod process;
 mod read_promises;
 mod resume_promises;
