@@ -6,6 +6,7 @@
 
 mod admin;
 mod bad_input;
+mod command_line;
 mod error_reasons;
 mod harness;
 mod histories;

@@ -97,6 +97,7 @@ impl Service {
             shape,
             held_until: None,
             has_waited: false,
+            catching_up: false,
             coalesced: 0,
             going_away: self.going_away.clone(),
             over: false,
@@ -230,6 +231,8 @@ struct Watch {
     held_until: Option<Instant>,
     /// It has waited since the last response: what comes next may be held back.
     has_waited: bool,
+    /// It has resumed, and has not yet said that it has caught up.
+    catching_up: bool,
     /// Changes left out since the last bookmark.
     coalesced: u64,
     going_away: signal::Receiver<bool>,
@@ -270,7 +273,9 @@ impl Watch {
         if !step.deliveries.is_empty() || step.begins.is_some() || step.completes {
             return Next::Frame(self.response(step));
         }
-        if now >= self.bookmark_at {
+        // A client that has come back is stale until it hears that nothing is missing.
+        let caught_up = step.idle && std::mem::take(&mut self.catching_up);
+        if caught_up || now >= self.bookmark_at {
             return Next::Frame(self.only_bookmark(BookmarkKind::Progress));
         }
         if step.idle {
@@ -315,6 +320,7 @@ impl Watch {
             (None, false) => BookmarkKind::Progress,
         };
         self.over |= step.completes && self.shape.initial_only;
+        self.catching_up |= kind == BookmarkKind::Resumed;
         // Midway through an initial state there is no position to promise.
         if kind != BookmarkKind::Progress || self.cursor.position().is_some() {
             frame.bookmark(self.bookmark(kind));
