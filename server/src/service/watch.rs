@@ -4,16 +4,19 @@
 //! control has room for it. Nothing is buffered here, and a reader that has stopped costs
 //! a cursor.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use futures::{Stream, stream};
 use listwatch::v1::{self, BookmarkKind, watch_request::Start};
-use rand::Rng as _;
 use tokio::{
     sync::watch as signal,
     time::{Instant, sleep_until},
 };
 use tonic::Status;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
     Responses, Service,
@@ -90,15 +93,20 @@ impl Service {
             .watch(selector, start, mode)
             .await
             .map_err(status::hub)?;
+        let mut jitter = Jitter(match self.options.seed {
+            Some(seed) => seed ^ self.watches_opened.fetch_add(1, Ordering::Relaxed) << 32,
+            None => rand::random(),
+        });
         let watch = Watch {
             store: self.store().id(),
             cursor,
             shape,
-            ends_at: Instant::now() + jittered_life(self.options.min_watch_life),
+            ends_at: Instant::now() + self.options.min_watch_life.mul_f64(1.0 + jitter.next()),
             quiet_since: Instant::now(),
             quiet_for: Duration::ZERO,
             coalesced: 0,
             going_away: self.going_away.clone(),
+            jitter,
             over: false,
         };
         Ok(Box::pin(watch.into_stream()))
@@ -196,9 +204,16 @@ fn catch_up(number: i32) -> Result<CatchUp, Invalid> {
     }
 }
 
-/// Spread over twice the time, so that watches opened together do not end together.
-fn jittered_life(least: Duration) -> Duration {
-    least.mul_f64(1.0 + rand::rng().random::<f64>())
+/// Random numbers that spread watches over time, so that those opened together neither end
+/// nor speak together. Eight bytes, since there is one for each watch.
+struct Jitter(u64);
+
+impl Jitter {
+    /// The next one, in `0.0..1.0`.
+    fn next(&mut self) -> f64 {
+        self.0 = xxh3_64(&self.0.to_le_bytes());
+        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+    }
 }
 
 /// What woke a waiting watch.
@@ -223,6 +238,7 @@ struct Watch {
     /// Changes left out since the last bookmark.
     coalesced: u64,
     going_away: signal::Receiver<bool>,
+    jitter: Jitter,
     /// The last response has been given.
     over: bool,
 }
@@ -236,8 +252,7 @@ impl Watch {
             let response = watch.next().await;
             watch.over |= response.is_err();
             watch.quiet_since = Instant::now();
-            // Bookmarks of watches that were opened together drift apart.
-            let vary = rand::rng().random_range(0.9..1.0);
+            let vary = 1.0 - 0.1 * watch.jitter.next();
             watch.quiet_for = watch.shape.bookmark_interval.mul_f64(vary);
             Some((response, watch))
         })
