@@ -4,7 +4,9 @@
 // A test binary is nobody's library.
 #![allow(unreachable_pub)]
 
+mod admin;
 mod bad_input;
+mod error_reasons;
 mod harness;
 mod histories;
 mod process;
@@ -14,3 +16,4 @@ mod simulation;
 mod tidy;
 mod validator;
 mod watch_promises;
+mod writes;

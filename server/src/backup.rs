@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures::{StreamExt as _, pin_mut};
 use listwatch::v1::{self, export_response::Kind};
 use prost::Message as _;
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::{
     limits::{CEILING_OBJECT_BYTES, MAX_EXPORT_FRAME_BYTES},
@@ -133,7 +133,13 @@ impl<R: Read> ExportReader<R> {
             }
             match read_frame(&mut self.from)?.and_then(|frame| frame.kind) {
                 Some(Kind::Objects(objects)) => self.ready = objects.resources.into_iter(),
-                Some(Kind::Footer(footer)) => return self.check(&footer).map(|()| None),
+                Some(Kind::Footer(footer)) => {
+                    self.check(&footer)?;
+                    return match read_frame(&mut self.from)? {
+                        None => Ok(None),
+                        Some(_) => Err(damaged("the export goes on after its footer")),
+                    };
+                }
                 Some(Kind::Header(_)) => return Err(damaged("the export has two headers")),
                 None => return Err(damaged("the export is cut off: it has no footer")),
             }
@@ -146,6 +152,11 @@ impl<R: Read> ExportReader<R> {
             return Err(damaged(format!(
                 "the export says {wanted} objects and has {found}"
             )));
+        }
+        if footer.header_checksum != xxh3_64(&self.header.encode_to_vec()) {
+            return Err(damaged(
+                "the export's checksum does not agree with its header",
+            ));
         }
         if footer.checksum != self.checksum.digest() {
             return Err(damaged(

@@ -58,27 +58,27 @@ impl Hub {
                 None => by_collection.push((name, vec![event.clone()])),
             }
         }
-        let mut touched = Vec::with_capacity(by_collection.len());
+        let mut woken = Vec::new();
         for (name, events) in by_collection {
             // A collection first heard of now was empty up to the commit before.
             self.change(
                 name,
                 || commit.revision.previous(),
-                |entry| {
-                    if let Some(window) = &entry.window {
-                        window.write().apply(commit.revision, commit.time, events);
+                |entry| match &entry.window {
+                    Some(window) => {
+                        let shared = window.write().apply(commit.revision, commit.time, events);
+                        let events = &shared.commit.events;
+                        entry.interest.mark(commit.revision, events, &mut woken);
                     }
+                    None => entry.interest.mark(commit.revision, &events, &mut woken),
                 },
             );
-            touched.push(name);
         }
+        // Marked before it is visible: a watch without a mark has seen all that concerns
+        // it up to here. Woken after, so that it finds what it was woken for.
         self.applied.send_replace(commit.revision);
-        for name in touched {
-            // Looked up again: a watcher that came meanwhile may have made a new entry; one
-            // that comes later sees what is applied.
-            if let Some(entry) = self.existing(name) {
-                entry.changed.send_replace(commit.revision);
-            }
+        for waiter in woken {
+            waiter.wake();
         }
     }
 
@@ -104,6 +104,9 @@ impl Hub {
             }
             states.push((name, objects));
         }
+        // What lies between is not known: it may concern every watch.
+        let unknown = self.applied().next();
+        let mut woken = Vec::new();
         for (name, objects) in &states {
             self.change(
                 name,
@@ -112,14 +115,13 @@ impl Hub {
                     if let Some(window) = &entry.window {
                         window.write().restart(revision, objects);
                     }
+                    entry.interest.mark_all(unknown, &mut woken);
                 },
             );
         }
         self.applied.send_replace(revision);
-        for (name, _) in &states {
-            if let Some(entry) = self.existing(name) {
-                entry.changed.send_replace(revision);
-            }
+        for waiter in woken {
+            waiter.wake();
         }
         Ok(revision)
     }

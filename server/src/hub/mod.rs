@@ -6,7 +6,9 @@
 //! behind. Nothing is queued per watcher.
 
 mod cursor;
+mod delivery;
 mod ingest;
+mod interest;
 mod resume;
 mod snapshot;
 mod window;
@@ -24,11 +26,14 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 
 pub use self::{
-    cursor::{Begin, Cursor, Delivery, DeliveryKind, DeliveryMode, Step},
+    cursor::{Begin, Cursor, DeliveryMode, Step},
+    delivery::{Delivery, DeliveryKind},
     resume::{CatchUp, Position, ResumeStep, StartPoint},
     snapshot::StateReader,
+    window::ENCODINGS,
 };
 use self::{
+    interest::Interest,
     snapshot::SnapshotShelf,
     window::{Sizing, Window},
 };
@@ -104,8 +109,8 @@ pub(crate) struct CollectionHub {
     name: Collection,
     /// `None`: cache size 0.
     window: Option<RwLock<Window>>,
-    /// The newest revision that changed this collection; wakes its watchers.
-    changed: watch::Sender<Revision>,
+    /// Its watches, by what they want to hear of.
+    interest: Interest,
     watches: AtomicUsize,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -193,10 +198,7 @@ impl Hub {
     /// Ends the watches rather than leave them without news for ever.
     fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
-        let applied = self.applied();
-        for entry in self.collections.read().values() {
-            entry.changed.send_replace(applied);
-        }
+        self.wake_watches();
     }
 
     fn is_stopped(&self) -> bool {
@@ -278,6 +280,14 @@ impl Hub {
         Ok((self.store.get(key, applied).await?, applied))
     }
 
+    /// Wakes every watch, for a reason that is not an event.
+    pub(crate) fn wake_watches(&self) {
+        let collections: Vec<_> = self.collections.read().values().cloned().collect();
+        for collection in collections {
+            collection.interest.wake_all();
+        }
+    }
+
     /// Counts by collection, for status.
     pub fn counts(&self) -> Vec<CollectionCounts> {
         let collections: Vec<_> = self.collections.read().values().cloned().collect();
@@ -329,7 +339,7 @@ impl Hub {
             Arc::new(CollectionHub {
                 name: name.clone(),
                 window: (size > 0).then(|| RwLock::new(Window::new(sizing, floor()))),
-                changed: watch::channel(Revision::ZERO).0,
+                interest: Interest::default(),
                 watches: AtomicUsize::new(0),
                 hits: AtomicU64::new(0),
                 misses: AtomicU64::new(0),

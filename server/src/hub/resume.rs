@@ -79,7 +79,7 @@ impl Hub {
         start: StartPoint,
         mode: DeliveryMode,
     ) -> Result<Cursor, HubError> {
-        let held = Held::new(self, selector.collection());
+        let held = Held::new(self, &selector);
         let (phase, position) = match start {
             StartPoint::Now => {
                 let now = self.settle().await?;

@@ -3,6 +3,7 @@
 //! `listwatchd` is this with flags in front. What it can do, a program that embeds it can.
 
 mod accept;
+mod health;
 mod maintenance;
 
 use std::{fmt, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
@@ -21,13 +22,14 @@ use tokio::{
 use tower::Layer as _;
 
 pub use self::accept::{InMemoryConnector, Io};
+use self::health::Health;
 use crate::{
     hub::{Hub, HubOptions},
     limits::{
         DEFAULT_COMPACTION_INTERVAL, DEFAULT_HISTORY_RETENTION, DEFAULT_SHUTDOWN_GRACE,
         IN_MEMORY_BACKLOG,
     },
-    service::{EdgeLayer, Service, ServiceOptions},
+    service::{EdgeLayer, Service, ServiceOptions, WatchRoute},
     store::{MemoryStore, SledStore, Store, StoreError, StoreOptions},
 };
 
@@ -211,10 +213,7 @@ impl ServerBuilder {
 
         let (phase, _) = watch::channel(Phase::Serving);
         let (going_away, gone) = watch::channel(false);
-        let (health, health_service) = tonic_health::server::health_reporter();
-        health
-            .set_serving::<ListWatchServiceServer<Service>>()
-            .await;
+        let (health, health_service) = Health::serving().await;
         let service = Service::new(hub.clone(), options.service.clone(), gone);
         let max_request_bytes = options.service.max_request_bytes();
         let list_watch = ListWatchServiceServer::new(service.clone())
@@ -227,13 +226,18 @@ impl ServerBuilder {
         let failed = |e: tonic_reflection::server::Error| ServerError::Reflection(e.to_string());
         let routes = tonic::service::Routes::new(list_watch)
             .add_service(
-                AdminServiceServer::new(service).max_decoding_message_size(max_request_bytes),
+                AdminServiceServer::new(service.clone())
+                    .max_decoding_message_size(max_request_bytes),
             )
             .add_service(health_service)
             .add_service(reflection().build_v1().map_err(failed)?)
             .add_service(reflection().build_v1alpha().map_err(failed)?)
             .prepare();
-        let routes = EdgeLayer { max_request_bytes }.layer(routes);
+        let watches = WatchRoute {
+            service,
+            max_request_bytes,
+        };
+        let routes = EdgeLayer { max_request_bytes }.layer(watches.layer(routes));
 
         let (dial, dialled) = mpsc::channel(IN_MEMORY_BACKLOG);
         let maintenance = maintenance::spawn(&hub, &options);
@@ -243,7 +247,7 @@ impl ServerBuilder {
             grace: options.shutdown_grace,
             drain: phase.subscribe(),
         };
-        let drain = phase.clone();
+        let (drain, told) = (phase.clone(), hub.clone());
         let shutdown = self.shutdown;
         let task = tokio::spawn(async move {
             let asked = async {
@@ -254,10 +258,9 @@ impl ServerBuilder {
                 }
                 // Not ready first, so that load balancers look elsewhere; then the
                 // watches are told, then the connections end.
-                health
-                    .set_not_serving::<ListWatchServiceServer<Service>>()
-                    .await;
+                health.going_away().await;
                 going_away.send_replace(true);
+                told.wake_watches();
                 drain.send_replace(Phase::Draining);
             };
             tokio::join!(asked, acceptor.run(routes));

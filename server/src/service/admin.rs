@@ -6,7 +6,7 @@ use futures::{Stream, stream};
 use listwatch::v1::{self, admin_service_server::AdminService, export_response::Kind};
 use prost::Message as _;
 use tonic::{Request, Response, Status};
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::{Responses, Service, request, status, wire};
 use crate::{
@@ -110,6 +110,7 @@ pub(crate) struct Export {
     collections: Vec<Collection>,
     after: Bound<ObjectName>,
     stage: Stage,
+    header_checksum: u64,
     checksum: Xxh3,
     count: i64,
 }
@@ -140,6 +141,7 @@ impl Export {
             collections,
             after: Bound::Unbounded,
             stage: Stage::Header,
+            header_checksum: 0,
             checksum: Xxh3::new(),
             count: 0,
         })
@@ -153,13 +155,15 @@ impl Export {
             let kind = match export.stage {
                 Stage::Header => {
                     export.stage = Stage::Objects;
-                    Some(Kind::Header(v1::ExportHeader {
+                    let header = v1::ExportHeader {
                         format_version: 1,
                         store_id: export.store.id().to_string(),
                         revision: export.revision.to_wire(),
                         export_time: Some(wire::timestamp(now)),
                         version: env!("CARGO_PKG_VERSION").to_owned(),
-                    }))
+                    };
+                    export.header_checksum = xxh3_64(&header.encode_to_vec());
+                    Some(Kind::Header(header))
                 }
                 Stage::Objects => Some(export.objects().await?),
                 Stage::Done => None,
@@ -207,6 +211,7 @@ impl Export {
         Ok(Kind::Footer(v1::ExportFooter {
             object_count: self.count,
             checksum,
+            header_checksum: self.header_checksum,
         }))
     }
 }

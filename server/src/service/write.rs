@@ -172,6 +172,8 @@ impl Service {
         request: Option<RequestId>,
     ) -> Result<(Committed, Vec<Key>), Status> {
         let keys: Vec<Key> = operations.iter().map(|o| key_of(o).clone()).collect();
+        let put = |operation: &Operation| matches!(operation, Operation::Put { .. });
+        let puts: Vec<bool> = operations.iter().map(put).collect();
         let committed = self
             .store()
             .commit(WriteBatch {
@@ -181,9 +183,32 @@ impl Service {
             .await;
         let newest = || self.store().progress().revision;
         match committed {
+            Ok(committed) if committed.replayed => {
+                Ok((self.as_first_answered(committed, &keys, &puts).await, keys))
+            }
             Ok(committed) => Ok((committed, keys)),
             Err(error) => Err(status::commit(error, &keys, newest())),
         }
+    }
+
+    /// A replayed answer with its objects as they were written, the deadlines that a `ttl`
+    /// set included, as far as history still has them.
+    async fn as_first_answered(
+        &self,
+        mut committed: Committed,
+        keys: &[Key],
+        puts: &[bool],
+    ) -> Committed {
+        for ((object, key), put) in committed.objects.iter_mut().zip(keys).zip(puts) {
+            let Some(object) = object.as_mut().filter(|_| *put) else {
+                continue;
+            };
+            let written = self.store().get(key, object.revision).await.ok().flatten();
+            if let Some(written) = written.filter(|w| w.revision == object.revision) {
+                *object = written;
+            }
+        }
+        committed
     }
 
     fn rules(&self) -> ContentRules {

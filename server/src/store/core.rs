@@ -133,6 +133,7 @@ impl<L: Log> Core<L> {
                         Ok(super::Committed {
                             revision: group.revision,
                             objects: Vec::new(),
+                            replayed: false,
                         })
                     }
                 })

@@ -20,7 +20,7 @@ mod timeline;
 mod writer;
 
 #[cfg(test)]
-mod conformance;
+mod tests;
 
 use std::{ops::Bound, sync::Arc, time::SystemTime};
 
@@ -142,6 +142,9 @@ pub struct Committed {
     /// A replayed answer and a check carry no value; a deletion carries key, uid,
     /// revisions only.
     pub objects: Vec<Option<Arc<Object>>>,
+    /// The answer to an earlier commit of the same request. Where that version is still
+    /// readable, reading it gives what the first answer showed to the letter.
+    pub replayed: bool,
 }
 
 /// Part of a collection, in the order of (namespace, name).

@@ -206,6 +206,7 @@ impl Group {
         Committed {
             revision: self.revision,
             objects,
+            replayed: false,
         }
     }
 }

@@ -83,12 +83,13 @@ impl Replays {
             .iter()
             .zip(&known.request.outcomes)
             .map(|(operation, outcome)| {
-                outcome.map(|outcome| Arc::new(without_content(operation, outcome, known.time)))
+                outcome.map(|outcome| Arc::new(as_answered(operation, outcome, known.time)))
             })
             .collect();
         Replay::Answered(Committed {
             revision: known.revision,
             objects,
+            replayed: true,
         })
     }
 
@@ -122,7 +123,20 @@ impl Replays {
     }
 }
 
-/// An object as a replayed answer and a check show it.
+/// An object as a replayed answer shows it: the request is the same, so what it wrote is
+/// too, but for a deadline counted from another moment.
+fn as_answered(operation: &Operation, outcome: Outcome, time: SystemTime) -> Object {
+    let mut object = without_content(operation, outcome, time);
+    if let Operation::Put { content, .. } = operation {
+        object.content = Content {
+            value: Default::default(),
+            ..content.clone()
+        };
+    }
+    object
+}
+
+/// An object as a check and the answer to a deletion show it.
 pub(super) fn without_content(operation: &Operation, outcome: Outcome, time: SystemTime) -> Object {
     Object::new(
         operation.key().clone(),
