@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Histories of one run; each takes a few milliseconds.
-const CASES: u32 = 100;
+const CASES: u32 = 200;
 const WATCHERS: usize = 4;
 /// Two collections, two namespaces, five names.
 const KEYS: u8 = 20;

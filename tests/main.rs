@@ -13,6 +13,7 @@ mod histories;
 mod process;
 mod read_promises;
 mod resume_promises;
+mod simulation;
 mod tidy;
 mod validator;
 mod watch_promises;
