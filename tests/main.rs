@@ -6,6 +6,7 @@
 
 mod admin;
 mod bad_input;
+mod embedding;
 mod error_reasons;
 mod harness;
 mod process;
