@@ -10,6 +10,7 @@ mod embedding;
 mod error_reasons;
 mod harness;
 mod process;
+mod python;
 mod tidy;
 mod validator;
 mod watch_promises;
