@@ -11,6 +11,7 @@ mod error_reasons;
 mod harness;
 mod process;
 mod python;
+mod resume_promises;
 mod tidy;
 mod validator;
 mod watch_promises;

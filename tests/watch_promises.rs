@@ -1,8 +1,45 @@
-//! What every watch promises: ordered, unique, reliable, atomic, resumable, bookmarkable.
+//! What every watch promises: ordered, unique, reliable, atomic, resumable, bookmarkable,
+//! durable; and what its options promise.
 
-use listwatch::v1::{self, BookmarkKind, watch_request::Start};
+use std::{collections::HashMap, time::Duration};
 
-use crate::harness::{Harness, reason, short, token, watch};
+use listwatch::v1::{self, BookmarkKind, DeleteCause, EventType, watch_request::Start};
+use listwatch_server::{
+    ServerOptions,
+    hub::HubOptions,
+    store::{Collection, StoreOptions},
+};
+
+use crate::harness::{
+    Harness, everything, key, kinds, labelled, millis, put, reason, remove, resource, short, token,
+    watch,
+};
+
+/// The options with a change.
+fn options(change: impl FnOnce(&mut ServerOptions)) -> ServerOptions {
+    let mut options = ServerOptions::default();
+    change(&mut options);
+    options
+}
+
+/// No cache for `pods`: everything comes from the log.
+fn uncached() -> ServerOptions {
+    let pods = Collection::new("pods").unwrap();
+    options(|o| o.hub.cache_sizes = HashMap::from([(pods, 0)]))
+}
+
+/// A window of one event that never grows.
+fn narrow() -> HubOptions {
+    HubOptions {
+        default_cache_size: 1,
+        window_span: Duration::ZERO,
+        ..HubOptions::default()
+    }
+}
+
+fn events(responses: &[v1::WatchResponse]) -> Vec<&v1::WatchEvent> {
+    responses.iter().flat_map(|r| &r.events).collect()
+}
 
 #[tokio::test]
 async fn a_watch_gives_the_state_and_then_every_change_in_order() {
@@ -22,6 +59,63 @@ async fn a_watch_gives_the_state_and_then_every_change_in_order() {
     let last = harness.put("pods", "b", "3").await;
     let changes = watch.through(last.revision).await;
     assert_eq!(short(&changes), ["~a@3", "-b@5", "+b@6"]);
+}
+
+#[tokio::test]
+async fn events_are_ordered_and_unique_and_none_is_left_out_under_concurrent_writes() {
+    for options in [
+        ServerOptions::default(),
+        uncached(),
+        options(|o| o.hub = narrow()),
+    ] {
+        let harness = Harness::with(options, StoreOptions::default()).await;
+        let mut watch = harness.watch_all("pods").await;
+        watch.until(BookmarkKind::InitialStateEnd).await;
+        let writers = (0..4).map(|writer| {
+            let harness = &harness;
+            async move {
+                for n in 0..50 {
+                    harness
+                        .put("pods", &format!("p{}", n % 7), &format!("{writer}"))
+                        .await;
+                }
+            }
+        });
+        let ((), responses) = tokio::join!(
+            async {
+                futures::future::join_all(writers).await;
+            },
+            watch.through(200)
+        );
+        let revisions: Vec<i64> = events(&responses)
+            .iter()
+            .map(|e| e.resource.as_ref().unwrap().revision)
+            .collect();
+        assert_eq!(revisions, (1..=200).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn the_events_of_one_revision_arrive_in_one_response() {
+    let chunk = listwatch_server::store::PageLimit {
+        items: 3,
+        bytes: 600,
+    };
+    for mut options in [ServerOptions::default(), uncached()] {
+        options.hub.response = chunk;
+        let harness = Harness::with(options, StoreOptions::default()).await;
+        let mut watch = harness.watch_all("pods").await;
+        watch.until(BookmarkKind::InitialStateEnd).await;
+        for _ in 0..5 {
+            let names = ["a", "b", "c", "d", "e", "f", "g"];
+            let puts = names.map(|n| put(resource("pods", n, "x", &[])));
+            harness.batch(puts.to_vec()).await;
+        }
+        let responses = watch.through(5).await;
+        let with_events = responses.iter().filter(|r| !r.events.is_empty());
+        let sizes: Vec<_> = with_events.map(|r| r.events.len()).collect();
+        assert_eq!(sizes, [7; 5]);
+    }
 }
 
 #[tokio::test]
@@ -47,6 +141,515 @@ async fn a_watch_resumes_from_any_bookmark() {
 }
 
 #[tokio::test]
+async fn a_lists_token_starts_a_watch_right_after_the_list() {
+    let harness = Harness::start().await;
+    harness.put("pods", "a", "1").await;
+    let list = harness.list("pods").await;
+    harness.put("pods", "b", "1").await;
+    let mut watch = harness.resume("pods", &list.resume_token).await;
+    assert_eq!(short(&watch.through(2).await), ["+b@2"]);
+}
+
+#[tokio::test]
+async fn a_watch_after_a_revision_and_one_from_now_start_there() {
+    let harness = Harness::start().await;
+    for n in 1..=3 {
+        harness.put("pods", "a", &n.to_string()).await;
+    }
+    let mut after = harness
+        .watch(watch("pods", Some(Start::AfterRevision(2))))
+        .await
+        .unwrap();
+    let mut now = harness
+        .watch(watch("pods", Some(Start::Now(true))))
+        .await
+        .unwrap();
+    now.until(BookmarkKind::Resumed).await;
+    harness.put("pods", "a", "4").await;
+    assert_eq!(short(&after.through(4).await), ["~a@3", "~a@4"]);
+    assert_eq!(short(&now.through(4).await), ["~a@4"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_bookmark_precedes_an_event_that_it_covers() {
+    let harness = Harness::start().await;
+    let mut request = watch("pods", None);
+    request.bookmark_interval = millis(100);
+    let mut watch = harness.watch(request).await.unwrap();
+    let writes = async {
+        for n in 0..300 {
+            let collection = if n % 3 == 0 { "pods" } else { "other" };
+            harness.put(collection, "a", &n.to_string()).await;
+            tokio::time::sleep(Duration::from_millis(n % 40)).await;
+        }
+    };
+    let ((), responses) = tokio::join!(writes, watch.through(300));
+    let mut promised = 0;
+    for response in &responses {
+        for event in &response.events {
+            assert!(event.resource.as_ref().unwrap().revision > promised);
+        }
+        promised = response.bookmark.as_ref().unwrap().revision;
+    }
+    assert_eq!(events(&responses).len(), 100);
+    let alone = responses.iter().filter(|r| r.events.is_empty());
+    assert!(alone.count() > 5, "bookmarks between the events");
+}
+
+#[tokio::test(start_paused = true)]
+async fn bookmarks_advance_also_when_nothing_matches() {
+    for options in [ServerOptions::default(), uncached()] {
+        let harness = Harness::with(options, StoreOptions::default()).await;
+        let mut request = watch("pods", None);
+        request.bookmark_interval = millis(1000);
+        let mut watch = harness.watch(request).await.unwrap();
+        watch.until(BookmarkKind::InitialStateEnd).await;
+        for n in 1..=5 {
+            let written = harness.put("other", "a", &n.to_string()).await;
+            let response = watch.next().await.unwrap().unwrap();
+            assert_eq!(response.events, []);
+            let bookmark = response.bookmark.unwrap();
+            // The very next one: a token that lags an interval is compacted the sooner.
+            assert_eq!(bookmark.revision, written.revision);
+            assert_eq!(bookmark.latest_revision, written.revision);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bookmarks_come_within_the_interval() {
+    let harness = Harness::with(
+        options(|o| o.service.bookmark_interval = Duration::from_secs(7)),
+        StoreOptions::default(),
+    )
+    .await;
+    let mut by_default = harness.watch_all("pods").await;
+    let mut request = watch("pods", None);
+    request.bookmark_interval = millis(500);
+    let mut own = harness.watch(request).await.unwrap();
+    for (watch, interval) in [(&mut by_default, 7000), (&mut own, 500)] {
+        watch.until(BookmarkKind::InitialStateEnd).await;
+        let mut last = tokio::time::Instant::now();
+        // What waited while another was read comes at once.
+        for _ in 0..20 {
+            let bookmark = watch.next().await.unwrap().unwrap().bookmark.unwrap();
+            assert_eq!(bookmark.kind(), BookmarkKind::Progress);
+            let now = tokio::time::Instant::now();
+            assert!(now - last <= Duration::from_millis(interval + 1));
+            last = now;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_event_is_visible_only_after_the_store_has_it() {
+    let harness = Harness::start().await;
+    let mut watch = harness.watch_all("pods").await;
+    watch.until(BookmarkKind::InitialStateEnd).await;
+    let mut feed = harness.store.subscribe();
+    let mut last = 0;
+    for n in 0..50 {
+        harness.put("pods", "a", &n.to_string()).await;
+        // What the feed gives has been committed: what reads it can read the log, too.
+        for commit in feed.recv().await.unwrap().iter() {
+            assert!(harness.store.progress().revision >= commit.revision);
+        }
+        for response in watch.through(last + 1).await {
+            let promised = response.bookmark.unwrap().revision;
+            assert!(harness.revision() >= promised);
+            last = last.max(promised);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_start_or_stop_matching_are_added_or_deleted() {
+    for options in [ServerOptions::default(), uncached()] {
+        let harness = Harness::with(options, StoreOptions::default()).await;
+        let web = [("app", "web")];
+        harness.put_labelled("pods", "a", "1", &web).await;
+        harness
+            .put_labelled("pods", "b", "1", &[("app", "db")])
+            .await;
+        let mut request = watch("pods", None);
+        request.selector = Some(labelled("pods", "app", "web"));
+        request.bookmark_interval = millis(1000);
+        request.send_previous = true;
+        let mut watch = harness.watch(request).await.unwrap();
+        assert_eq!(
+            short(&watch.until(BookmarkKind::InitialStateEnd).await),
+            ["=a@1"]
+        );
+        harness.put_labelled("pods", "b", "2", &web).await;
+        harness.put_labelled("pods", "a", "2", &web).await;
+        harness
+            .put_labelled("pods", "a", "3", &[("app", "db")])
+            .await;
+        harness
+            .put_labelled("pods", "a", "4", &[("app", "db")])
+            .await;
+        harness.delete("pods", "a").await;
+        let responses = watch.through(7).await;
+        assert_eq!(short(&responses), ["+b@3", "~a@4", "-a@5"]);
+        let events = events(&responses);
+        let gone = events[2];
+        assert_eq!(gone.delete_cause(), DeleteCause::Unselected);
+        let last = gone.resource.as_ref().unwrap();
+        assert_eq!(
+            (&last.value[..], &last.labels["app"][..]),
+            (&b"2"[..], "web")
+        );
+        let before = events[0].previous.as_ref().unwrap();
+        assert_eq!((&before.value[..], before.revision), (&b"1"[..], 2));
+    }
+}
+
+#[tokio::test]
+async fn the_previous_value_is_the_version_before_the_change() {
+    for options in [
+        ServerOptions::default(),
+        uncached(),
+        options(|o| o.hub = narrow()),
+    ] {
+        let harness = Harness::with(options, StoreOptions::default()).await;
+        let mut request = watch("pods", Some(Start::Now(true)));
+        request.send_previous = true;
+        let mut watch = harness.watch(request).await.unwrap();
+        for value in ["1", "2", "3"] {
+            harness.put("pods", "a", value).await;
+        }
+        harness.delete("pods", "a").await;
+        harness.put("pods", "a", "4").await;
+        let responses = watch.through(5).await;
+        let previous: Vec<_> = events(&responses)
+            .iter()
+            .map(|e| e.previous.as_ref().map(|p| (p.revision, p.value.clone())))
+            .collect();
+        let was = |revision, value: &'static str| Some((revision, value.into()));
+        assert_eq!(
+            previous,
+            [None, was(1, "1"), was(2, "2"), was(3, "3"), None]
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_deletion_shows_the_last_state_with_the_deletions_revision() {
+    for options in [ServerOptions::default(), uncached()] {
+        let harness = Harness::with(options, StoreOptions::default()).await;
+        let mut watch = harness.watch_all("pods").await;
+        let created = harness
+            .put_labelled("pods", "a", "last", &[("x", "y")])
+            .await;
+        let deleted = harness.delete("pods", "a").await;
+        assert_eq!((&deleted.value[..], deleted.revision), (&b"last"[..], 2));
+        let responses = watch.through(2).await;
+        let event = events(&responses)[1].clone();
+        assert_eq!(event.delete_cause(), DeleteCause::Request);
+        let seen = event.resource.unwrap();
+        assert_eq!(seen, deleted);
+        assert_eq!((&seen.uid, seen.create_revision), (&created.uid, 1));
+        assert_eq!(seen.labels["x"], "y");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_expires_is_deleted_with_that_cause() {
+    let start = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+    let origin = tokio::time::Instant::now();
+    let clock = listwatch_server::clock::Clock::new(move || start + origin.elapsed());
+    let store = StoreOptions {
+        clock: clock.clone(),
+        ..StoreOptions::default()
+    };
+    let harness = Harness::with(options(|o| o.service.clock = clock), store).await;
+    let mut watch = harness.watch_all("pods").await;
+    watch.until(BookmarkKind::InitialStateEnd).await;
+    let request = v1::CreateRequest {
+        resource: Some(resource("pods", "a", "short-lived", &[])),
+        ttl: millis(5000),
+        ..v1::CreateRequest::default()
+    };
+    harness.client.create(request).await.unwrap();
+    let responses = watch.through(2).await;
+    assert_eq!(short(&responses), ["+a@1", "-a@2"]);
+    let expired = events(&responses)[1];
+    assert_eq!(expired.delete_cause(), DeleteCause::Expired);
+    assert_eq!(
+        &expired.resource.as_ref().unwrap().value[..],
+        b"short-lived"
+    );
+    assert!(origin.elapsed() >= Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn a_view_shows_as_much_as_it_says() {
+    let harness = Harness::start().await;
+    harness.put_labelled("pods", "a", "v", &[("x", "y")]).await;
+    for view in [v1::View::Full, v1::View::Metadata, v1::View::Key] {
+        let mut request = watch("pods", None);
+        request.view = view.into();
+        request.send_previous = true;
+        let mut watch = harness.watch(request).await.unwrap();
+        let mut responses = watch.until(BookmarkKind::InitialStateEnd).await;
+        let written = harness.put_labelled("pods", "a", "v", &[("x", "y")]).await;
+        responses.extend(watch.through(written.revision).await);
+        let events = events(&responses);
+        assert_eq!(events.len(), 2);
+        let previous = events[1].previous.as_ref();
+        let shown = events.iter().filter_map(|e| e.resource.as_ref());
+        for resource in shown.chain(previous) {
+            assert!(resource.key.is_some() && !resource.uid.is_empty() && resource.revision > 0);
+            assert_eq!(resource.value.is_empty(), view != v1::View::Full);
+            assert_eq!(resource.labels.is_empty(), view == v1::View::Key);
+            assert_eq!(resource.create_revision == 0, view == v1::View::Key);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_watch_of_the_initial_state_only_ends_well() {
+    let harness = Harness::start().await;
+    harness.put("pods", "a", "1").await;
+    let only = v1::InitialState {
+        only: true,
+        ..v1::InitialState::default()
+    };
+    let request = watch("pods", Some(Start::InitialState(only)));
+    let mut watch = harness.watch(request).await.unwrap();
+    let responses = watch.until(BookmarkKind::InitialStateEnd).await;
+    assert_eq!(short(&responses), ["=a@1"]);
+    assert_eq!(watch.next().await.unwrap(), None);
+    // And its token goes on.
+    let mut on = harness.resume("pods", &token(&responses)).await;
+    harness.put("pods", "a", "2").await;
+    assert_eq!(short(&on.through(2).await), ["~a@2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_after_its_life_with_a_bookmark() {
+    let life = Duration::from_secs(600);
+    let harness = Harness::with(
+        options(|o| o.service.min_watch_life = life),
+        StoreOptions::default(),
+    )
+    .await;
+    let started = tokio::time::Instant::now();
+    let mut watch = harness.watch_all("pods").await;
+    let mut last = None;
+    while let Some(response) = watch.next_within(Duration::from_secs(120)).await.unwrap() {
+        last = response.bookmark;
+    }
+    let lived = started.elapsed();
+    assert!(
+        lived >= life && lived <= 2 * life + Duration::from_secs(1),
+        "{lived:?}"
+    );
+    assert!(!last.unwrap().resume_token.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_never_rests_ends_after_its_life_too() {
+    let life = Duration::from_secs(10);
+    let mut options = options(|o| o.service.min_watch_life = life);
+    options.hub.response.items = 1;
+    let harness = Harness::with(options, StoreOptions::default()).await;
+    // More than the transport holds for a stream.
+    let value = "x".repeat(50_000);
+    for _ in 0..200 {
+        harness.put("pods", "a", &value).await;
+    }
+    let request = watch("pods", Some(Start::AfterRevision(1)));
+    let mut watch = harness.watch(request).await.unwrap();
+    let mut read = 0;
+    // A reader that is always behind.
+    while let Some(response) = watch.next().await.unwrap() {
+        read += response.events.len();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(read < 199, "it went on to the end");
+}
+
+#[tokio::test]
+async fn a_server_that_goes_away_says_so_with_a_bookmark_to_resume_from() {
+    let harness = Harness::start().await;
+    let mut watch = harness.watch_all("pods").await;
+    watch.until(BookmarkKind::InitialStateEnd).await;
+    let written = harness.put("pods", "a", "1").await;
+    watch.through(written.revision).await;
+    harness.server.drain();
+    let last = watch.until(BookmarkKind::GoingAway).await;
+    assert_eq!(watch.next().await.unwrap(), None);
+    let next = Harness::over(harness.store.clone(), ServerOptions::default()).await;
+    next.put("pods", "b", "1").await;
+    let mut resumed = next.resume("pods", &token(&last)).await;
+    assert_eq!(short(&resumed.through(2).await), ["+b@2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_held_back_as_long_as_the_client_allows() {
+    let harness = Harness::start().await;
+    let mut request = watch("pods", None);
+    request.max_batch_delay = millis(2000);
+    let mut watch = harness.watch(request).await.unwrap();
+    watch.until(BookmarkKind::InitialStateEnd).await;
+    // So that the watch waits when the first event comes.
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    for n in 0..10 {
+        harness.put("pods", &format!("p{n}"), "x").await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let response = watch.next().await.unwrap().unwrap();
+    assert_eq!(response.events.len(), 10);
+}
+
+#[tokio::test]
+async fn watches_served_from_the_window_and_from_the_log_are_counted() {
+    let harness = Harness::with(options(|o| o.hub = narrow()), StoreOptions::default()).await;
+    for n in 0..20 {
+        harness.put("pods", "a", &n.to_string()).await;
+    }
+    let counts = async || {
+        let status = harness.collection_status("pods").await;
+        (status.cache_hits, status.cache_misses)
+    };
+    let (hits, misses) = counts().await;
+    let mut recent = harness
+        .watch(watch("pods", Some(Start::AfterRevision(19))))
+        .await
+        .unwrap();
+    recent.through(20).await;
+    assert_eq!(counts().await, (hits + 1, misses));
+    let mut old = harness
+        .watch(watch("pods", Some(Start::AfterRevision(5))))
+        .await
+        .unwrap();
+    assert_eq!(
+        old.through(20)
+            .await
+            .iter()
+            .map(|r| r.events.len())
+            .sum::<usize>(),
+        15
+    );
+    let (_, after) = counts().await;
+    assert_eq!(after, misses + 1);
+}
+
+#[tokio::test]
+async fn a_collection_without_a_cache_is_served_from_the_log() {
+    let harness = Harness::with(uncached(), StoreOptions::default()).await;
+    harness.put("pods", "a", "1").await;
+    let mut watch = harness.watch_all("pods").await;
+    assert_eq!(
+        short(&watch.until(BookmarkKind::InitialStateEnd).await),
+        ["=a@1"]
+    );
+    harness.put("pods", "a", "2").await;
+    assert_eq!(short(&watch.through(2).await), ["~a@2"]);
+    assert_eq!(harness.list("pods").await.resources.len(), 1);
+    let status = harness.collection_status("pods").await;
+    assert_eq!((status.cache_capacity, status.cache_events), (0, 0));
+    assert!(status.cache_misses > 0 && status.cache_hits == 0);
+}
+
+#[tokio::test]
+async fn the_window_grows_while_it_is_too_short_for_its_span() {
+    let harness = Harness::with(
+        options(|o| o.hub.default_cache_size = 4),
+        StoreOptions::default(),
+    )
+    .await;
+    for n in 0..100 {
+        harness.put("pods", "a", &n.to_string()).await;
+    }
+    let status = harness.collection_status("pods").await;
+    assert!(status.cache_capacity >= 64, "{status:?}");
+    assert!(status.cache_events > 32 && status.cache_oldest_revision < 68);
+}
+
+#[tokio::test]
+async fn a_response_stays_below_what_clients_accept_however_large_the_objects() {
+    let large = "x".repeat(1_400_000);
+    for options in [ServerOptions::default(), uncached()] {
+        let harness = Harness::with(options, StoreOptions::default()).await;
+        let mut request = watch("pods", Some(Start::Now(true)));
+        request.send_previous = true;
+        let mut watch = harness.watch(request).await.unwrap();
+        watch.until(BookmarkKind::Resumed).await;
+        for round in 0..2 {
+            for n in 0..4 {
+                let name = format!("p{n}");
+                harness.put("pods", &name, &format!("{round}{large}")).await;
+            }
+        }
+        // One revision, and four last states.
+        let names = ["p0", "p1", "p2", "p3"];
+        let last = harness
+            .batch(names.map(|n| remove(key("pods", n))).to_vec())
+            .await;
+        let responses = watch.through(last).await;
+        for response in &responses {
+            let size = prost::Message::encoded_len(response);
+            assert!(size < 4 << 20, "{size} bytes");
+        }
+        assert_eq!(events(&responses).len(), 12);
+        let deleted = events(&responses)[11];
+        assert_eq!(deleted.r#type(), EventType::Deleted);
+        let mut initial = harness.watch_all("pods").await;
+        initial.until(BookmarkKind::InitialStateEnd).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selector_by_key_gives_what_it_names_and_nothing_else() {
+    let harness = Harness::start().await;
+    let mut other = resource("pods", "a", "x", &[]);
+    other.key.as_mut().unwrap().namespace = "other".into();
+    let selectors = [
+        v1::Selector {
+            namespace: "default".into(),
+            ..everything("pods")
+        },
+        v1::Selector {
+            name: "a".into(),
+            ..everything("pods")
+        },
+        v1::Selector {
+            name_prefix: "b".into(),
+            ..everything("pods")
+        },
+    ];
+    let mut watches = Vec::new();
+    for selector in selectors {
+        let request = v1::WatchRequest {
+            selector: Some(selector),
+            bookmark_interval: millis(1000),
+            ..watch("pods", Some(Start::Now(true)))
+        };
+        let mut watching = harness.watch(request).await.unwrap();
+        watching.until(BookmarkKind::Resumed).await;
+        watches.push(watching);
+    }
+    harness.batch(vec![put(other)]).await;
+    for name in ["a", "b1", "b2", "c"] {
+        harness.put("pods", name, "x").await;
+    }
+    let wanted = [
+        vec!["+a@2", "+b1@3", "+b2@4", "+c@5"],
+        vec!["+a@1", "+a@2"],
+        vec!["+b1@3", "+b2@4"],
+    ];
+    for (mut watch, wanted) in watches.into_iter().zip(wanted) {
+        harness.put("pods", "end", "x").await;
+        let revision = harness.revision();
+        let mut seen = short(&watch.through(revision).await);
+        seen.retain(|event| !event.starts_with("+end") && !event.starts_with("~end"));
+        assert_eq!(seen, wanted);
+    }
+}
+
+#[tokio::test]
 async fn an_exact_watch_from_compacted_history_is_refused_with_the_reason() {
     let harness = Harness::start().await;
     let mut before = harness.watch_all("pods").await;
@@ -60,4 +663,126 @@ async fn an_exact_watch_from_compacted_history_is_refused_with_the_reason() {
     let refused = harness.watch(request).await.err().expect("an error");
     assert_eq!(refused.code(), tonic::Code::OutOfRange);
     assert_eq!(reason(&refused), "REVISION_COMPACTED");
+}
+
+#[tokio::test]
+async fn latest_keeps_the_newest_change_of_each_object_and_counts_the_rest() {
+    for options in [
+        ServerOptions::default(),
+        uncached(),
+        options(|o| o.hub = narrow()),
+    ] {
+        let harness = Harness::with(options, StoreOptions::default()).await;
+        harness
+            .put_labelled("pods", "held", "0", &[("app", "web")])
+            .await;
+        let mut request = watch("pods", Some(Start::AfterRevision(1)));
+        request.delivery_mode = v1::DeliveryMode::Latest.into();
+        request.selector = Some(labelled("pods", "app", "web"));
+        for n in 0..10 {
+            harness
+                .put_labelled("pods", "a", &n.to_string(), &[("app", "web")])
+                .await;
+        }
+        // Comes and goes; never matches; goes.
+        harness
+            .put_labelled("pods", "b", "1", &[("app", "web")])
+            .await;
+        harness.delete("pods", "b").await;
+        for n in 0..5 {
+            harness
+                .put_labelled("pods", "c", &n.to_string(), &[("app", "db")])
+                .await;
+        }
+        harness
+            .put_labelled("pods", "held", "1", &[("app", "web")])
+            .await;
+        harness
+            .put_labelled("pods", "held", "2", &[("app", "db")])
+            .await;
+        let mut watch = harness.watch(request).await.unwrap();
+        let responses = watch.through(harness.revision()).await;
+        assert_eq!(short(&responses), ["+a@11", "-held@20"]);
+        let left_out: i64 = responses
+            .iter()
+            .map(|r| r.bookmark.as_ref().unwrap().coalesced_count)
+            .sum();
+        // Nine of `a`, both of `b`, one of `held`; `c` concerns nobody.
+        assert_eq!(left_out, 12);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn latest_never_ends_for_slowness_and_catches_up_in_the_middle_of_the_stream() {
+    for (forget, begin) in [
+        (false, BookmarkKind::NetBegin),
+        (true, BookmarkKind::ManifestBegin),
+    ] {
+        let store = StoreOptions {
+            max_tombstones: if forget { 0 } else { 1000 },
+            ..StoreOptions::default()
+        };
+        let mut options = options(|o| o.hub = narrow());
+        options.hub.response.items = 2;
+        let harness = Harness::with(options, store).await;
+        for name in ["gone", "kept", "changed"] {
+            harness.put("pods", name, "1").await;
+        }
+        let mut request = watch("pods", None);
+        request.delivery_mode = v1::DeliveryMode::Latest.into();
+        request.bookmark_interval = millis(1000);
+        let mut watch = harness.watch(request).await.unwrap();
+        let mut copy = crate::validator::Copy::default();
+        for response in watch.until(BookmarkKind::InitialStateEnd).await {
+            copy.apply(&response);
+        }
+        // More than the transport holds for a stream that nobody reads, so that the
+        // cursor stands still.
+        let filler = "x".repeat(100_000);
+        for n in 0..100 {
+            harness
+                .put("pods", "changed", &format!("{n}{filler}"))
+                .await;
+            harness.put("pods", &format!("p{}", n % 5), &filler).await;
+        }
+        harness.delete("pods", "gone").await;
+        harness.put("other", "x", "").await;
+        harness.compact(harness.revision()).await;
+        let responses = watch.through(harness.revision()).await;
+        let seen = kinds(&responses);
+        assert!(seen.contains(&begin), "{seen:?}");
+        let began = seen.iter().position(|k| *k == begin).unwrap();
+        assert!(seen[began..].contains(&BookmarkKind::InitialStateEnd));
+        for response in &responses {
+            copy.apply(response);
+        }
+        let held: Vec<_> = copy.objects.into_values().collect();
+        assert_eq!(held, harness.list("pods").await.resources);
+        // And goes on as before.
+        let written = harness.put("pods", "changed", "last").await;
+        assert_eq!(
+            short(&watch.through(written.revision).await),
+            ["~changed@206"]
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_watch_that_no_step_can_resume_is_told_why() {
+    let harness = Harness::start().await;
+    harness.put("pods", "a", "1").await;
+    let token = harness.list("pods").await.resume_token;
+    let refusal = async |harness: &Harness, start| {
+        let refused = harness.watch(watch("pods", Some(start))).await;
+        let refused = refused.err().expect("an error");
+        (refused.code(), reason(&refused))
+    };
+    let future = refusal(&harness, Start::AfterRevision(1001)).await;
+    assert_eq!(
+        future,
+        (tonic::Code::OutOfRange, "REVISION_IN_FUTURE".into())
+    );
+    let other = Harness::start().await;
+    let changed = refusal(&other, Start::ResumeToken(token)).await;
+    assert_eq!(changed, (tonic::Code::OutOfRange, "STORE_CHANGED".into()));
 }

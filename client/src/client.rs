@@ -161,7 +161,7 @@ impl Client {
     }
 
     /// Opens one watch as the server gives it. It ends when the server ends it; for one that
-    /// goes on by itself use a watcher.
+    /// goes on by itself see [`watcher`](crate::watcher()).
     ///
     /// # Errors
     /// See the reasons at [`crate::v1::ErrorReason`]; some come only with the first

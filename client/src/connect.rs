@@ -77,7 +77,8 @@ impl ClientBuilder {
     }
 
     /// How long a unary call may take in all, its retries included. Default: 30 s. Streams
-    /// have no such limit: a watcher has deadlines of its own.
+    /// have no such limit: a watcher has its own, in
+    /// [`WatchOptions`](crate::WatchOptions).
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.calls.request_timeout = timeout;
         self

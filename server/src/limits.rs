@@ -60,9 +60,9 @@ pub const MAX_WINDOW_BYTES: usize = 64 * 1024 * 1024;
 pub const DEFAULT_WINDOW_SPAN: Duration = Duration::from_secs(75);
 /// Events that a watch takes up at once: enough to join, few enough to stay prompt.
 pub const MAX_RESPONSE_EVENTS: usize = 1000;
-/// A response is sent when it holds this much. Commits are not split, so it can be
-/// larger by one commit.
-pub const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
+/// A response is sent when it holds this much: what a stalled stream keeps, and what joined
+/// best when it was measured. Commits are not split, so it can be one that is larger.
+pub const MAX_RESPONSE_BYTES: usize = 32 * 1024;
 /// How long a read waits for a revision that this server has not reached: Kubernetes' 3 s.
 pub const DEFAULT_REVISION_WAIT: Duration = Duration::from_secs(3);
 /// How the hub reads the log when it loads or has fallen behind.
@@ -167,7 +167,7 @@ pub const MAX_SCAN_RECORDS: usize = 50_000;
 /// Expired objects deleted at one revision: their events must fit one response.
 pub const EXPIRE_BATCH_OBJECTS: usize = 256;
 /// Their bytes, for the same reason; deletions show the last state.
-pub const EXPIRE_BATCH_BYTES: usize = 4 * 1024 * 1024;
+pub const EXPIRE_BATCH_BYTES: usize = MAX_BATCH_BYTES;
 
 /// Default size of a log segment: compaction copies one at a time, and needs room for it.
 pub const DEFAULT_SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
@@ -186,8 +186,10 @@ pub const PRUNE_SLICE_KEYS: usize = 2048;
 pub const MIN_PAGE_SEGMENT_BYTES: u64 = 512 * 1024;
 /// The most: 32 KiB a record part, 64 MiB an object.
 pub const MAX_PAGE_SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
-/// sled's page cache of each segment: the log is written once and mostly read by those
-/// who follow closely.
+/// sled's page cache of a segment that is no longer written: there may be hundreds, and
+/// the operating system caches their files.
+pub const SEALED_CACHE_BYTES: u64 = 2 * 1024 * 1024;
+/// sled's page cache of the written segment: those who follow closely read from it.
 pub const SEGMENT_CACHE_BYTES: u64 = 16 * 1024 * 1024;
 /// After a failed write: how long until the disk is tried again.
 pub const HEAL_INTERVAL: Duration = Duration::from_secs(1);
@@ -199,3 +201,8 @@ pub const COPY_BATCH_RECORDS: usize = 64;
 pub const GARBAGE_SHARE: u64 = 3;
 /// Pause before the hub tries again to read a log that failed.
 pub const REREAD_PAUSE: Duration = Duration::from_secs(1);
+/// Values of a label under which one watch is filed; one that takes more is asked about
+/// every event instead.
+pub const MAX_FILED_VALUES: usize = 16;
+/// Steps that a watch takes in one poll when there is nothing to send.
+pub const MAX_STEPS_A_POLL: usize = 16;

@@ -299,15 +299,48 @@ impl Selector {
                 })
     }
 
+    /// The most telling thing that a matching object must have: what a watch is filed
+    /// under. A label condition of more than `most_values` values does not count.
+    pub(crate) fn demand(&self, most_values: usize) -> Demand<'_> {
+        if let Some(name) = &self.name {
+            return Demand::Name(name);
+        }
+        let named = |f: &&FieldRequirement| f.field == Field::Name && !f.not_equal;
+        if let Some(requirement) = self.fields.iter().find(named) {
+            return Demand::Name(&requirement.value);
+        }
+        let labels = self
+            .labels
+            .iter()
+            .filter_map(|requirement| match &requirement.condition {
+                LabelCondition::In(values) if values.len() <= most_values => {
+                    Some((requirement.key.as_str(), values.as_slice()))
+                }
+                _ => None,
+            });
+        if let Some((key, values)) = labels.min_by_key(|(_, values)| values.len()) {
+            return Demand::Label(key, values);
+        }
+        for requirement in &self.fields {
+            if let (Field::Declared(place, _), false) = (&requirement.field, requirement.not_equal)
+            {
+                return Demand::Field(*place, &requirement.value);
+            }
+        }
+        match &self.namespace {
+            Some(namespace) => Demand::Namespace(namespace),
+            None => Demand::Nothing,
+        }
+    }
+
+    /// The collection's declared fields.
+    pub(crate) fn declared(&self) -> &Arc<[FieldPath]> {
+        &self.declared
+    }
+
     /// The declared fields of an object: extracted once, for all selectors.
     fn field_values<'a>(&self, object: &'a Object) -> &'a [Option<String>] {
-        object.fields.get_or_init(|| {
-            match serde_json::from_slice::<serde_json::Value>(&object.content.value) {
-                Ok(value) => self.declared.iter().map(|path| path.read(&value)).collect(),
-                // Not JSON: it has no fields.
-                Err(_) => Vec::new(),
-            }
-        })
+        read_fields(object, &self.declared)
     }
 
     /// The part of the collection that can match, from `after` on.
@@ -332,6 +365,31 @@ impl Selector {
             object,
         })
     }
+}
+
+/// What an object must have to match a selector, as far as watches are filed by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Demand<'a> {
+    /// This name.
+    Name(&'a str),
+    /// One of these values of this label.
+    Label(&'a str, &'a [String]),
+    /// This value of the declared field at this place.
+    Field(usize, &'a str),
+    /// This namespace.
+    Namespace(&'a str),
+    /// Nothing in particular.
+    Nothing,
+}
+
+/// The declared fields of an object: extracted once, when the first asks. What is not
+/// JSON has none.
+pub(crate) fn read_fields<'a>(object: &'a Object, declared: &[FieldPath]) -> &'a [Option<String>] {
+    object.fields.get_or_init(|| {
+        let value = serde_json::from_slice::<serde_json::Value>(&object.content.value);
+        let read = |value| declared.iter().map(|path| path.read(&value)).collect();
+        value.map(read).unwrap_or_default()
+    })
 }
 
 impl FieldRequirement {

@@ -10,7 +10,7 @@ use listwatch::v1::{
 use listwatch_client::Client;
 use listwatch_server::{
     Server, ServerHandle, ServerOptions,
-    store::{MemoryStore, Store, StoreOptions},
+    store::{DeleteCause, Key, MemoryStore, Operation, Store, StoreOptions, WriteBatch},
 };
 use tonic::{
     Streaming,
@@ -95,6 +95,40 @@ impl Harness {
         self.client.list(request).await.unwrap()
     }
 
+    /// All pages of a list.
+    pub async fn pages(&self, selector: v1::Selector, page_size: i32) -> Vec<v1::ListResponse> {
+        let mut pages = Vec::new();
+        let mut request = v1::ListRequest {
+            selector: Some(selector),
+            page_size,
+            ..v1::ListRequest::default()
+        };
+        loop {
+            let page = self.client.list(request.clone()).await.unwrap();
+            request.page_token.clone_from(&page.next_page_token);
+            pages.push(page);
+            if request.page_token.is_empty() {
+                return pages;
+            }
+        }
+    }
+
+    /// Deletes without giving the server a turn first.
+    pub async fn delete_in_store(&self, collection: &str, name: &str) {
+        let operation = Operation::Delete {
+            key: Key::new(collection, "default", name).unwrap(),
+            if_revision: None,
+            if_uid: None,
+            allow_missing: false,
+            cause: DeleteCause::Request,
+        };
+        let batch = WriteBatch {
+            operations: vec![operation],
+            request: None,
+        };
+        self.store.commit(batch).await.unwrap();
+    }
+
     /// Writes at one revision, which it returns.
     pub async fn batch(&self, operations: Vec<v1::batch_operation::Kind>) -> i64 {
         let operations = operations
@@ -177,6 +211,15 @@ impl Watching {
     /// The next response; `None`: the watch has ended well.
     pub async fn next(&mut self) -> Result<Option<v1::WatchResponse>, tonic::Status> {
         let next = tokio::time::timeout(PATIENCE, self.stream.message()).await;
+        next.expect("the watch is silent")
+    }
+
+    /// The same, for a watch that may be silent for longer.
+    pub async fn next_within(
+        &mut self,
+        patience: Duration,
+    ) -> Result<Option<v1::WatchResponse>, tonic::Status> {
+        let next = tokio::time::timeout(patience, self.stream.message()).await;
         next.expect("the watch is silent")
     }
 

@@ -191,6 +191,7 @@ pub(super) mod tests {
         let footer = ExportFooter {
             object_count: count as i64,
             checksum: checksum.digest(),
+            ..ExportFooter::default()
         };
         let mut file = Vec::new();
         for kind in [

@@ -527,6 +527,7 @@ impl AdminService for Fake {
             frames.push(Kind::Footer(ExportFooter {
                 object_count: state.objects.len() as i64,
                 checksum: checksum.digest(),
+                ..ExportFooter::default()
             }));
         }
         let frames = frames

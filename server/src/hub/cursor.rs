@@ -2,23 +2,20 @@
 //! reader is only a cursor that stands further back.
 
 use std::{
-    collections::HashMap,
     sync::{Arc, atomic::Ordering},
+    task::{Poll, Waker},
 };
-
-use tokio::sync::watch;
 
 use super::{
     CollectionHub, Hub, HubError, Position,
+    delivery::{self, Delivery, DeliveryKind},
+    interest::Filed,
     snapshot::StateReader,
-    window::{WindowRead, response_weight},
+    window::{SharedCommit, WindowRead, response_weight},
 };
 use crate::{
     selector::Selector,
-    store::{
-        Change, Collection, Commit, DeleteCause, Event, LogChunk, Object, PageLimit, Revision,
-        StoreError, Uid,
-    },
+    store::{Commit, LogChunk, Object, PageLimit, Revision, StoreError},
 };
 
 /// How changes are delivered to a client that is behind.
@@ -28,34 +25,6 @@ pub enum DeliveryMode {
     EveryChange,
     /// The newest change of each object; never ends for slowness.
     Latest,
-}
-
-/// One event as a client gets it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Delivery {
-    /// What it says.
-    pub kind: DeliveryKind,
-    /// The object after it; of a deletion: the last state with the deletion's revision.
-    pub object: Arc<Object>,
-    /// The version before, where it is known.
-    pub previous: Option<Arc<Object>>,
-}
-
-/// The kinds of delivery: see `EventType` in the API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeliveryKind {
-    /// Part of the state.
-    Existing,
-    /// Created, or matches from now on.
-    Added,
-    /// Changed.
-    Modified,
-    /// Gone; `None`: it only stopped matching.
-    Deleted(Option<DeleteCause>),
-    /// Catching up: exists and has not changed.
-    Unchanged,
-    /// Catching up: exists and has changed.
-    Upserted,
 }
 
 /// What a cursor's step gave.
@@ -105,22 +74,29 @@ pub(super) enum Phase {
 }
 
 /// A collection's entry, counted as watched for as long as this lives.
+///
+/// Filed for its interest before any position is read, so that nothing falls between.
 pub(super) struct Held {
     hub: Arc<Hub>,
     pub(super) collection: Arc<CollectionHub>,
+    filed: Filed,
 }
 
 impl Held {
-    pub(super) fn new(hub: &Arc<Hub>, name: &Collection) -> Self {
+    pub(super) fn new(hub: &Arc<Hub>, selector: &Selector) -> Self {
+        let collection = hub.hold(selector.collection());
+        let filed = collection.interest.file(selector);
         Self {
             hub: hub.clone(),
-            collection: hub.hold(name),
+            collection,
+            filed,
         }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
+        self.collection.interest.forget(&self.filed);
         self.hub.release(&self.collection);
     }
 }
@@ -136,7 +112,8 @@ pub struct Cursor {
     /// Whether the window served the last read. A hit or a miss is counted when that
     /// changes, not at every read.
     last_read_hit: Option<bool>,
-    changed: watch::Receiver<Revision>,
+    /// There may be more after the position than the waiter's mark says.
+    draining: bool,
 }
 
 impl Cursor {
@@ -147,8 +124,7 @@ impl Cursor {
         phase: Phase,
         position: Revision,
     ) -> Self {
-        let changed = held.collection.changed.subscribe();
-        let (announced, last_read_hit) = (false, None);
+        let (announced, last_read_hit, draining) = (false, None, true);
         Self {
             held,
             selector,
@@ -157,7 +133,7 @@ impl Cursor {
             position,
             announced,
             last_read_hit,
-            changed,
+            draining,
         }
     }
 
@@ -187,12 +163,47 @@ impl Cursor {
         self.held.hub.applied()
     }
 
-    /// Waits until the collection may have changed. Cancel safe.
-    ///
-    /// # Errors
-    /// [`HubError::Stopped`] when nothing will change any more.
-    pub async fn changed(&mut self) -> Result<(), HubError> {
-        self.changed.changed().await.map_err(|_| HubError::Stopped)
+    /// Nothing will be delivered any more: the hub has stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.held.hub.is_stopped()
+    }
+
+    /// Ready when there may be something to deliver; else `waker` is woken when there is.
+    pub fn poll_news(&self, waker: &Waker) -> Poll<()> {
+        if self.has_news() {
+            return Poll::Ready(());
+        }
+        self.held.filed.waiter.register(waker);
+        // News may have come just before.
+        if self.has_news() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+
+    /// There may be something to deliver.
+    pub fn has_news(&self) -> bool {
+        self.draining
+            || !self.announced
+            || !matches!(self.phase, Phase::Live)
+            || self.held.filed.waiter.is_marked()
+    }
+
+    /// Goes on if memory has what is needed: the common case. `None`: take
+    /// [`Cursor::step`].
+    pub fn try_step(&mut self) -> Option<Step> {
+        if !self.announced {
+            self.announced = true;
+            return Some(Step {
+                begins: Some(self.beginning()),
+                ..Step::default()
+            });
+        }
+        match self.phase {
+            Phase::Live => self.step_live(),
+            _ => None,
+        }
     }
 
     /// Goes on: never waits for a change, but may read the disk. Cancel safe: a step that
@@ -202,12 +213,8 @@ impl Cursor {
     /// [`StoreError::Compacted`] when history is gone that this watch still needed; other
     /// [`HubError`]s as the store gives them.
     pub async fn step(&mut self) -> Result<Step, HubError> {
-        if !self.announced {
-            self.announced = true;
-            return Ok(Step {
-                begins: Some(self.beginning()),
-                ..Step::default()
-            });
+        if let Some(step) = self.try_step() {
+            return Ok(step);
         }
         match &mut self.phase {
             Phase::Initial(_) => self.step_initial().await,
@@ -216,7 +223,10 @@ impl Cursor {
                 let settles_at = *settles_at;
                 self.step_net(settles_at).await
             }
-            Phase::Live => self.step_live().await,
+            Phase::Live => {
+                self.count_read(false);
+                self.step_log().await
+            }
         }
     }
 
@@ -239,11 +249,7 @@ impl Cursor {
             return Ok(Step::default());
         };
         let page = reader.next(&self.held.hub, limit).await?;
-        let deliver = |object| Delivery {
-            kind: DeliveryKind::Existing,
-            object,
-            previous: None,
-        };
+        let deliver = |object| Delivery::alone(DeliveryKind::Existing, object);
         let deliveries = page.objects.into_iter().map(deliver).collect();
         let revision = reader.revision();
         let completes = reader.is_done();
@@ -271,11 +277,7 @@ impl Cursor {
             } else {
                 DeliveryKind::Upserted
             };
-            Delivery {
-                kind,
-                object,
-                previous: None,
-            }
+            Delivery::alone(kind, object)
         };
         let deliveries = page.objects.into_iter().map(deliver).collect();
         let revision = reader.revision();
@@ -293,43 +295,41 @@ impl Cursor {
     fn go_live(&mut self, revision: Revision) {
         self.position = revision;
         self.phase = Phase::Live;
+        self.draining = true;
     }
 
-    /// Net difference: from the store while the window does not reach back, else from the
-    /// window, until everything that was left out as superseded has been delivered.
+    /// Net difference: from the store, until everything that was left out as superseded has
+    /// been delivered. Never from the window, which would give every change of a key where
+    /// one is promised.
     async fn step_net(&mut self, settles_at: Revision) -> Result<Step, HubError> {
-        let read = self.read_window();
+        let name = self.selector.collection();
+        let store = &self.held.hub.store;
+        let read = store
+            .changes_since(Some(name), self.position, self.limit())
+            .await;
         let (commits, reached, settles_at) = match read {
-            Some((WindowRead::Commits(commits), upto)) => (commits, upto, settles_at),
-            _ => {
-                let name = self.selector.collection();
-                let store = &self.held.hub.store;
-                match store
-                    .changes_since(Some(name), self.position, self.limit())
-                    .await
-                {
-                    Ok(mut chunk) => {
-                        fit(&mut chunk, self.limit());
-                        self.held.hub.wait_applied(chunk.scanned_to).await?;
-                        // What was left out of this chunk had a successor at `head` or
-                        // below: the client is whole once it has got that far.
-                        (chunk.commits, chunk.scanned_to, settles_at.max(chunk.head))
-                    }
-                    Err(StoreError::Forgotten { .. }) if self.mode == DeliveryMode::Latest => {
-                        return Ok(self.fall_behind());
-                    }
-                    Err(StoreError::Forgotten { .. }) => return Err(self.compacted().into()),
-                    Err(error) => return Err(error.into()),
-                }
+            Ok(mut chunk) => {
+                fit(&mut chunk, self.limit());
+                self.held.hub.wait_applied(chunk.scanned_to).await?;
+                // What was left out of this chunk had a successor at `head` or
+                // below: the client is whole once it has got that far.
+                let commits = share(chunk.commits);
+                (commits, chunk.scanned_to, settles_at.max(chunk.head))
             }
+            Err(StoreError::Forgotten { .. }) if self.mode == DeliveryMode::Latest => {
+                return Ok(self.fall_behind());
+            }
+            Err(StoreError::Forgotten { .. }) => return Err(self.compacted().into()),
+            Err(error) => return Err(error.into()),
         };
         let deliveries = commits
             .iter()
-            .flat_map(|c| &c.events)
-            .filter_map(|e| self.net(e));
+            .flat_map(|c| &c.commit.events)
+            .filter_map(|e| delivery::net(&self.selector, e));
         let deliveries = deliveries.collect();
         self.position = reached.max(self.position);
         let completes = self.position >= settles_at;
+        self.draining = true;
         self.phase = if completes {
             Phase::Live
         } else {
@@ -342,53 +342,37 @@ impl Cursor {
         })
     }
 
-    /// One change of a net difference. What does not match now may have matched before,
-    /// and the old labels are gone: it is a deletion, of which a client may hear in vain.
-    fn net(&self, event: &Event) -> Option<Delivery> {
-        let object = &event.object;
-        if !self.selector.matches_name(&object.key.object) {
-            return None;
-        }
-        let kind = match event.change {
-            Change::Deleted(cause) => DeliveryKind::Deleted(Some(cause)),
-            _ if self.selector.matches_content(object) => DeliveryKind::Upserted,
-            _ => DeliveryKind::Deleted(None),
-        };
-        Some(Delivery {
-            kind,
-            object: object.clone(),
-            previous: None,
-        })
-    }
-
-    async fn step_live(&mut self) -> Result<Step, HubError> {
-        match self.read_window() {
-            Some((WindowRead::Commits(commits), upto)) => {
-                self.count_read(true);
-                let idle = commits.is_empty();
-                let (deliveries, coalesced) = self.exact(&commits);
-                self.position = upto.max(self.position);
-                Ok(Step {
-                    deliveries,
-                    coalesced,
-                    idle,
+    /// From the window; `None`: the log is needed.
+    fn step_live(&mut self) -> Option<Step> {
+        // Read before the mark: what is applied by now has been marked.
+        let applied = self.latest();
+        let marked = self.held.filed.waiter.take();
+        if !self.draining {
+            let Some(first) = marked else {
+                self.position = self.position.max(applied);
+                return Some(Step {
+                    idle: true,
                     ..Step::default()
-                })
-            }
-            Some((WindowRead::Behind, _)) => {
-                self.count_read(false);
-                self.step_log().await
-            }
-            // No window: the log is the way, but only when there is something in it.
-            None if self.position >= self.latest() => Ok(Step {
-                idle: true,
-                ..Step::default()
-            }),
-            None => {
-                self.count_read(false);
-                self.step_log().await
-            }
+                });
+            };
+            // What lies between is nothing to this selector.
+            self.position = self.position.max(first.previous());
         }
+        self.draining = true;
+        let (WindowRead::Commits { commits, all }, upto) = self.read_window()? else {
+            return None;
+        };
+        self.count_read(true);
+        let idle = commits.is_empty();
+        let (deliveries, coalesced) = self.exact(&commits);
+        self.position = upto.max(self.position);
+        self.draining = !all;
+        Some(Step {
+            deliveries,
+            coalesced,
+            idle,
+            ..Step::default()
+        })
     }
 
     /// From the log on disk, exactly.
@@ -405,11 +389,15 @@ impl Cursor {
                 fit(&mut chunk, self.limit());
                 // Ahead of the caches by a moment at most; a bookmark must not be.
                 self.held.hub.wait_applied(chunk.scanned_to).await?;
-                let (deliveries, coalesced) = self.exact(&chunk.commits);
+                let all = chunk.scanned_to >= chunk.head;
+                let (deliveries, coalesced) = self.exact(&share(chunk.commits));
                 self.position = chunk.scanned_to.max(self.position);
+                // With a window, that is where the end of the log is found.
+                self.draining = !all || self.held.collection.window.is_some();
                 Ok(Step {
                     deliveries,
                     coalesced,
+                    idle: !self.draining,
                     ..Step::default()
                 })
             }
@@ -450,8 +438,8 @@ impl Cursor {
         let applied = self.latest();
         let read = window.read().read(self.position, self.limit());
         let upto = match &read {
-            WindowRead::Commits(commits) => match commits.last() {
-                Some(last) => last.revision,
+            WindowRead::Commits { commits, .. } => match commits.last() {
+                Some(last) => last.commit.revision,
                 None => applied,
             },
             WindowRead::Behind => self.position,
@@ -473,63 +461,18 @@ impl Cursor {
 
     /// Every change that the selector covers; in [`DeliveryMode::Latest`] what these
     /// commits come to, which is just as exact, since they are taken as a whole.
-    fn exact(&self, commits: &[Arc<Commit>]) -> (Vec<Delivery>, u64) {
-        let events = commits.iter().flat_map(|commit| &commit.events);
+    fn exact(&self, commits: &[Arc<SharedCommit>]) -> (Vec<Delivery>, u64) {
         if self.mode == DeliveryMode::EveryChange || commits.len() < 2 {
-            return (
-                events.filter_map(|event| self.transition(event)).collect(),
-                0,
-            );
+            return (delivery::every_change(&self.selector, commits), 0);
         }
-        let wanted = |e: &Event| self.selector.matches_name(&e.object.key.object);
-        let (merged, left_out) = merge(events, wanted);
-        (
-            merged
-                .iter()
-                .filter_map(|event| self.transition(event))
-                .collect(),
-            left_out,
-        )
+        delivery::latest(&self.selector, commits)
     }
+}
 
-    /// What one change is to this selector. An object that starts to match is added, one
-    /// that stops is deleted, with its last matching state (Kubernetes' rule).
-    fn transition(&self, event: &Event) -> Option<Delivery> {
-        let object = &event.object;
-        if !self.selector.matches_name(&object.key.object) {
-            return None;
-        }
-        let matches = |object: &Object| self.selector.matches_content(object);
-        let previous = event.previous.as_ref();
-        // A previous version that is not known may have matched: a deletion too many is
-        // allowed, one too few is not.
-        let before = || previous.is_none_or(|p| matches(p));
-        let deliver = |kind, object: &Arc<Object>| {
-            Some(Delivery {
-                kind,
-                object: object.clone(),
-                previous: previous.cloned(),
-            })
-        };
-        match event.change {
-            Change::Created if matches(object) => deliver(DeliveryKind::Added, object),
-            Change::Created => None,
-            Change::Deleted(cause) if before() => {
-                deliver(DeliveryKind::Deleted(Some(cause)), object)
-            }
-            Change::Deleted(_) => None,
-            Change::Updated => match (before(), matches(object)) {
-                (true, true) => deliver(DeliveryKind::Modified, object),
-                (false, true) => deliver(DeliveryKind::Added, object),
-                (true, false) => {
-                    let last = previous.unwrap_or(object);
-                    let gone = last.deleted_at(object.revision, object.update_time);
-                    deliver(DeliveryKind::Deleted(None), &Arc::new(gone))
-                }
-                (false, false) => None,
-            },
-        }
-    }
+/// Commits from the store as those of a window.
+fn share(commits: Vec<Arc<Commit>>) -> Vec<Arc<SharedCommit>> {
+    let own = |commit| SharedCommit::new(Arc::unwrap_or_clone(commit));
+    commits.into_iter().map(own).collect()
 }
 
 /// Cuts a chunk to what fits one response: whole commits, at least one. The rest is read
@@ -547,37 +490,4 @@ fn fit(chunk: &mut LogChunk, limit: PageLimit) {
             chunk.scanned_to = last.revision;
         }
     }
-}
-
-/// Merges the events of each object (by uid) into one: from the version before the first
-/// to the last. An object that came and went leaves nothing. Ordered by the last event.
-/// Also says how many events were left out.
-fn merge<'a>(
-    events: impl Iterator<Item = &'a Event>,
-    wanted: impl Fn(&Event) -> bool,
-) -> (Vec<Event>, u64) {
-    let mut merged: Vec<Option<Event>> = Vec::new();
-    let mut place: HashMap<Uid, usize> = HashMap::new();
-    let mut seen = 0;
-    for event in events.filter(|event| wanted(event)) {
-        seen += 1;
-        let earlier = place.insert(event.object.uid, merged.len());
-        let earlier = earlier.and_then(|place| merged[place].take());
-        merged.push(match earlier {
-            None => Some(event.clone()),
-            Some(earlier) if earlier.change == Change::Created && event.is_deletion() => None,
-            Some(earlier) => Some(Event {
-                change: match earlier.change {
-                    Change::Created => Change::Created,
-                    _ => event.change,
-                },
-                object: event.object.clone(),
-                previous_revision: earlier.previous_revision,
-                previous: earlier.previous,
-            }),
-        });
-    }
-    let merged: Vec<Event> = merged.into_iter().flatten().collect();
-    let left_out = seen - merged.len() as u64;
-    (merged, left_out)
 }

@@ -1,12 +1,17 @@
 //! Taking commits up from the store: the only place where a cache changes.
 
-use std::sync::{Arc, Weak};
+use std::{
+    collections::HashSet,
+    ops::Bound,
+    sync::{Arc, Weak},
+};
 
 use tokio::sync::broadcast::error::RecvError;
 
 use super::Hub;
 use crate::{
     limits::{INGEST_CHUNK, REREAD_PAUSE},
+    selector::Selector,
     store::{Collection, Commit, Event, Feed, Revision, Store, StoreError},
 };
 
@@ -22,12 +27,17 @@ impl Hub {
             let chunk = self.store.live_since(None, at, INGEST_CHUNK).await?;
             for commit in &chunk.commits {
                 for event in &commit.events {
-                    let entry = self.entry(&event.object.key.collection, || start);
-                    if let Some(window) = &entry.window
-                        && event.object.revision <= start
-                    {
-                        window.write().load(event.object.clone());
-                    }
+                    self.change(
+                        &event.object.key.collection,
+                        || start,
+                        |entry| {
+                            if let Some(window) = &entry.window
+                                && event.object.revision <= start
+                            {
+                                window.write().load(event.object.clone());
+                            }
+                        },
+                    );
                 }
             }
             at = chunk.scanned_to;
@@ -48,19 +58,72 @@ impl Hub {
                 None => by_collection.push((name, vec![event.clone()])),
             }
         }
-        let mut touched = Vec::with_capacity(by_collection.len());
+        let mut woken = Vec::new();
         for (name, events) in by_collection {
             // A collection first heard of now was empty up to the commit before.
-            let entry = self.entry(name, || commit.revision.previous());
-            if let Some(window) = &entry.window {
-                window.write().apply(commit.revision, commit.time, events);
-            }
-            touched.push(entry);
+            self.change(
+                name,
+                || commit.revision.previous(),
+                |entry| match &entry.window {
+                    Some(window) => {
+                        let shared = window.write().apply(commit.revision, commit.time, events);
+                        let events = &shared.commit.events;
+                        entry.interest.mark(commit.revision, events, &mut woken);
+                    }
+                    None => entry.interest.mark(commit.revision, &events, &mut woken),
+                },
+            );
         }
+        // Marked before it is visible: a watch without a mark has seen all that concerns
+        // it up to here. Woken after, so that it finds what it was woken for.
         self.applied.send_replace(commit.revision);
-        for entry in touched {
-            entry.changed.send_replace(commit.revision);
+        for waiter in woken {
+            waiter.wake();
         }
+    }
+
+    /// Takes the present state in place of commits that are compacted, and returns its
+    /// revision. Watches that needed them find their position below the window's floor.
+    async fn reload(&self) -> Result<Revision, StoreError> {
+        let revision = self.store.progress().revision;
+        let _pin = self.store.pin(revision)?;
+        let mut names: HashSet<Collection> = self.collections.read().keys().cloned().collect();
+        let stored = self.store.status().collections;
+        names.extend(stored.into_iter().map(|(name, _)| name));
+        let mut states = Vec::with_capacity(names.len());
+        for name in names {
+            let mut range = Selector::all(name.clone()).range(Bound::Unbounded);
+            let mut objects = Vec::new();
+            loop {
+                let page = self.store.list(&range, revision, INGEST_CHUNK).await?;
+                objects.extend(page.objects);
+                match page.next {
+                    Some(next) => range.after = Bound::Excluded(next),
+                    None => break,
+                }
+            }
+            states.push((name, objects));
+        }
+        // What lies between is not known: it may concern every watch.
+        let unknown = self.applied().next();
+        let mut woken = Vec::new();
+        for (name, objects) in &states {
+            self.change(
+                name,
+                || revision,
+                |entry| {
+                    if let Some(window) = &entry.window {
+                        window.write().restart(revision, objects);
+                    }
+                    entry.interest.mark_all(unknown, &mut woken);
+                },
+            );
+        }
+        self.applied.send_replace(revision);
+        for waiter in woken {
+            waiter.wake();
+        }
+        Ok(revision)
     }
 }
 
@@ -76,7 +139,12 @@ pub(super) async fn run(
         let commits = match feed.recv().await {
             Ok(commits) => commits,
             Err(RecvError::Lagged(_)) => Arc::default(),
-            Err(RecvError::Closed) => return,
+            Err(RecvError::Closed) => {
+                if let Some(hub) = hub.upgrade() {
+                    hub.stop();
+                }
+                return;
+            }
         };
         let Some(hub) = hub.upgrade() else { return };
         for commit in commits.iter() {
@@ -90,8 +158,9 @@ pub(super) async fn run(
         if seen <= applied {
             continue;
         }
-        while let Err(error) = reread(&hub, store.as_ref(), &mut applied).await {
+        while let Err(error) = catch_up(&hub, store.as_ref(), &mut applied).await {
             if error == StoreError::Closed {
+                hub.stop();
                 return;
             }
             // Readers are told that this server is behind. It may pass: a disk that
@@ -99,6 +168,19 @@ pub(super) async fn run(
             tracing::error!(%error, "cannot read the log; changes are not served until it can be");
             tokio::time::sleep(REREAD_PAUSE).await;
         }
+    }
+}
+
+/// Takes up what the feed has dropped, from the log, or from the state where compaction has
+/// overtaken this too, and moves `applied` along.
+async fn catch_up(hub: &Hub, store: &dyn Store, applied: &mut Revision) -> Result<(), StoreError> {
+    match reread(hub, store, applied).await {
+        Err(StoreError::Compacted { .. }) => {
+            tracing::warn!(%applied, "compaction has overtaken the watch caches; loading them again");
+            *applied = hub.reload().await?;
+            reread(hub, store, applied).await
+        }
+        other => other,
     }
 }
 

@@ -6,7 +6,9 @@
 //! behind. Nothing is queued per watcher.
 
 mod cursor;
+mod delivery;
 mod ingest;
+mod interest;
 mod resume;
 mod snapshot;
 mod window;
@@ -15,7 +17,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -24,11 +26,14 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 
 pub use self::{
-    cursor::{Begin, Cursor, Delivery, DeliveryKind, DeliveryMode, Step},
+    cursor::{Begin, Cursor, DeliveryMode, Step},
+    delivery::{Delivery, DeliveryKind},
     resume::{CatchUp, Position, ResumeStep, StartPoint},
     snapshot::StateReader,
+    window::ENCODINGS,
 };
 use self::{
+    interest::Interest,
     snapshot::SnapshotShelf,
     window::{Sizing, Window},
 };
@@ -93,6 +98,8 @@ pub struct Hub {
     collections: RwLock<HashMap<Collection, Arc<CollectionHub>>>,
     /// Every commit up to this is in the caches.
     applied: watch::Sender<Revision>,
+    /// Nothing is taken up any more.
+    stopped: AtomicBool,
     shelf: SnapshotShelf,
     resumes: ResumeCounts,
 }
@@ -102,8 +109,8 @@ pub(crate) struct CollectionHub {
     name: Collection,
     /// `None`: cache size 0.
     window: Option<RwLock<Window>>,
-    /// The newest revision that changed this collection; wakes its watchers.
-    changed: watch::Sender<Revision>,
+    /// Its watches, by what they want to hear of.
+    interest: Interest,
     watches: AtomicUsize,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -163,6 +170,7 @@ impl Hub {
             options,
             collections: RwLock::default(),
             applied,
+            stopped: AtomicBool::new(false),
             shelf: SnapshotShelf::default(),
             resumes: ResumeCounts::default(),
         });
@@ -187,6 +195,16 @@ impl Hub {
         *self.applied.borrow()
     }
 
+    /// Ends the watches rather than leave them without news for ever.
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        self.wake_watches();
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+
     /// How often each resuming step served.
     pub fn resumes(&self) -> &ResumeCounts {
         &self.resumes
@@ -199,6 +217,9 @@ impl Hub {
     pub async fn wait_applied(&self, wanted: Revision) -> Result<(), HubError> {
         if self.applied() >= wanted {
             return Ok(());
+        }
+        if self.is_stopped() {
+            return Err(HubError::Stopped);
         }
         let mut applied = self.applied.subscribe();
         let reached = applied.wait_for(|now| *now >= wanted);
@@ -259,6 +280,14 @@ impl Hub {
         Ok((self.store.get(key, applied).await?, applied))
     }
 
+    /// Wakes every watch, for a reason that is not an event.
+    pub(crate) fn wake_watches(&self) {
+        let collections: Vec<_> = self.collections.read().values().cloned().collect();
+        for collection in collections {
+            collection.interest.wake_all();
+        }
+    }
+
     /// Counts by collection, for status.
     pub fn counts(&self) -> Vec<CollectionCounts> {
         let collections: Vec<_> = self.collections.read().values().cloned().collect();
@@ -279,13 +308,20 @@ impl Hub {
         self.collections.read().get(collection).cloned()
     }
 
-    /// The collection's entry, made if need be. A new one starts empty at `floor`, which
-    /// must be a revision up to which the collection is known to be as it is now: empty.
-    fn entry(&self, name: &Collection, floor: impl FnOnce() -> Revision) -> Arc<CollectionHub> {
-        if let Some(known) = self.existing(name) {
-            return known;
+    /// Changes the collection's entry, made if need be, under the map's lock: so it cannot
+    /// be one that `release` takes away at this moment. A new one starts empty at `floor`,
+    /// which must be a revision up to which the collection is known to be as it is now: empty.
+    fn change(
+        &self,
+        name: &Collection,
+        floor: impl FnOnce() -> Revision,
+        change: impl FnOnce(&CollectionHub),
+    ) {
+        if let Some(known) = self.collections.read().get(name) {
+            return change(known);
         }
-        self.entry_in(&mut self.collections.write(), name, floor)
+        let mut collections = self.collections.write();
+        change(&self.entry_in(&mut collections, name, floor));
     }
 
     fn entry_in(
@@ -303,7 +339,7 @@ impl Hub {
             Arc::new(CollectionHub {
                 name: name.clone(),
                 window: (size > 0).then(|| RwLock::new(Window::new(sizing, floor()))),
-                changed: watch::channel(Revision::ZERO).0,
+                interest: Interest::default(),
                 watches: AtomicUsize::new(0),
                 hits: AtomicU64::new(0),
                 misses: AtomicU64::new(0),

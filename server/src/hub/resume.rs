@@ -79,7 +79,7 @@ impl Hub {
         start: StartPoint,
         mode: DeliveryMode,
     ) -> Result<Cursor, HubError> {
-        let held = Held::new(self, selector.collection());
+        let held = Held::new(self, &selector);
         let (phase, position) = match start {
             StartPoint::Now => {
                 let now = self.settle().await?;
@@ -110,7 +110,10 @@ impl Hub {
         let known = self.store.progress();
         // A token cannot make a watch wait for a revision that never comes.
         let settles_at = position.settles_at.min(known.revision).max(after);
-        if after >= known.compacted {
+        // Midway in a net difference every change is not enough: what was left out of it
+        // is compacted.
+        let exactly = catch_up == CatchUp::Exact;
+        if after >= known.compacted && !(exactly && settles_at > after) {
             let window = held.collection.window.as_ref();
             let in_window = window.is_some_and(|w| w.read().covers(after));
             self.resumes.count(if in_window {
@@ -126,7 +129,7 @@ impl Hub {
         }
         // Compacted is compacted: that the window may happen to reach back further must
         // not make the same request succeed now and fail a moment later.
-        if catch_up == CatchUp::Exact {
+        if exactly {
             let (compacted, revision) = (known.compacted, known.revision);
             return Err(StoreError::Compacted {
                 requested: after,

@@ -3,10 +3,11 @@
 
 use std::{
     collections::VecDeque,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, SystemTime},
 };
 
+use bytes::Bytes;
 use imbl::OrdMap;
 
 use crate::{
@@ -19,10 +20,43 @@ pub(crate) type State = OrdMap<ObjectName, Arc<Object>>;
 
 /// What a read of the window found.
 pub(crate) enum WindowRead {
-    /// The window reaches back far enough; these commits follow. Empty: nothing is new.
-    Commits(Vec<Arc<Commit>>),
+    /// The window reaches back far enough; these commits follow. `all`: no more do.
+    Commits {
+        commits: Vec<Arc<SharedCommit>>,
+        all: bool,
+    },
     /// The position is older than the window.
     Behind,
+}
+
+/// The events of one commit in one collection, and how they look on the wire: encoded by the
+/// first watch that sends them, shared by the others.
+#[derive(Debug)]
+pub(crate) struct SharedCommit {
+    pub(crate) commit: Commit,
+    /// A cell for each event and view.
+    encoded: Vec<[OnceLock<Bytes>; ENCODINGS]>,
+}
+
+/// Views of an event that are encoded apart.
+pub const ENCODINGS: usize = 3;
+
+impl SharedCommit {
+    pub(crate) fn new(commit: Commit) -> Arc<Self> {
+        let encoded = commit.events.iter().map(|_| Default::default()).collect();
+        Arc::new(Self { commit, encoded })
+    }
+
+    /// An event's encoding, made if need be.
+    pub(crate) fn encoded(
+        &self,
+        event: usize,
+        view: usize,
+        encode: impl FnOnce() -> Bytes,
+    ) -> Option<&Bytes> {
+        let cell = self.encoded.get(event)?.get(view)?;
+        Some(cell.get_or_init(encode))
+    }
 }
 
 /// State and recent events of one collection. Changed by the hub alone, in revision order.
@@ -30,7 +64,7 @@ pub(crate) struct Window {
     state: State,
     /// The newest revision that changed the state.
     revision: Revision,
-    commits: VecDeque<Arc<Commit>>,
+    commits: VecDeque<Arc<SharedCommit>>,
     /// Every event after this is here.
     floor: Revision,
     events: usize,
@@ -73,9 +107,24 @@ impl Window {
         }
     }
 
+    /// Begins anew with the state at a revision: events before it are not to be had.
+    pub(crate) fn restart(&mut self, revision: Revision, objects: &[Arc<Object>]) {
+        let capacity = self.capacity;
+        *self = Self::new(self.sizing, revision);
+        self.capacity = capacity;
+        for object in objects {
+            self.load(object.clone());
+        }
+    }
+
     /// Applies the next commit's events of this collection and returns them with their
     /// previous versions filled in.
-    pub(crate) fn apply(&mut self, revision: Revision, time: SystemTime, mut events: Vec<Event>) {
+    pub(crate) fn apply(
+        &mut self,
+        revision: Revision,
+        time: SystemTime,
+        mut events: Vec<Event>,
+    ) -> Arc<SharedCommit> {
         for event in &mut events {
             let name = event.object.key.object.clone();
             let previous = if event.is_deletion() {
@@ -98,17 +147,19 @@ impl Window {
             };
         }
         self.revision = revision;
-        self.push(Arc::new(Commit {
+        let commit = SharedCommit::new(Commit {
             revision,
             time,
             events,
-        }));
+        });
+        self.push(commit.clone());
+        commit
     }
 
-    fn push(&mut self, commit: Arc<Commit>) {
-        let now = commit.time;
-        self.events += commit.events.len();
-        self.bytes += commit_weight(&commit);
+    fn push(&mut self, commit: Arc<SharedCommit>) {
+        let now = commit.commit.time;
+        self.events += commit.commit.events.len();
+        self.bytes += commit_weight(&commit.commit);
         self.commits.push_back(commit);
         if self.events > self.capacity {
             self.resize(now);
@@ -118,9 +169,9 @@ impl Window {
             && (self.events > self.capacity || self.bytes > MAX_WINDOW_BYTES)
         {
             if let Some(oldest) = self.commits.pop_front() {
-                self.events -= oldest.events.len();
-                self.bytes -= commit_weight(&oldest);
-                self.floor = oldest.revision;
+                self.events -= oldest.commit.events.len();
+                self.bytes -= commit_weight(&oldest.commit);
+                self.floor = oldest.commit.revision;
             }
         }
     }
@@ -131,7 +182,7 @@ impl Window {
         let age_at = |index: usize| {
             self.commits
                 .get(index)
-                .and_then(|c| now.duration_since(c.time).ok())
+                .and_then(|c| now.duration_since(c.commit.time).ok())
                 .unwrap_or_default()
         };
         if age_at(0) < self.sizing.span {
@@ -146,18 +197,24 @@ impl Window {
         if after < self.floor {
             return WindowRead::Behind;
         }
-        let start = self.commits.partition_point(|c| c.revision <= after);
+        let start = self.commits.partition_point(|c| c.commit.revision <= after);
         let mut taken = Vec::new();
         let (mut events, mut bytes) = (0, 0);
         for commit in self.commits.range(start..) {
-            bytes += response_weight(commit);
+            bytes += response_weight(&commit.commit);
             if !taken.is_empty() && (events >= limit.items || bytes > limit.bytes) {
-                break;
+                return WindowRead::Commits {
+                    commits: taken,
+                    all: false,
+                };
             }
-            events += commit.events.len();
+            events += commit.commit.events.len();
             taken.push(commit.clone());
         }
-        WindowRead::Commits(taken)
+        WindowRead::Commits {
+            commits: taken,
+            all: true,
+        }
     }
 
     /// A position from which the window can be read.
@@ -286,10 +343,10 @@ mod tests {
             window.read(Revision::new(3), limit),
             WindowRead::Behind
         ));
-        let WindowRead::Commits(commits) = window.read(window.floor(), limit) else {
+        let WindowRead::Commits { commits, .. } = window.read(window.floor(), limit) else {
             panic!("the floor itself is readable")
         };
-        assert_eq!(commits[0].revision, window.floor().next());
-        assert_eq!(commits.last().unwrap().revision, Revision::new(20));
+        assert_eq!(commits[0].commit.revision, window.floor().next());
+        assert_eq!(commits.last().unwrap().commit.revision, Revision::new(20));
     }
 }

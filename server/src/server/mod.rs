@@ -29,7 +29,7 @@ use crate::{
         DEFAULT_COMPACTION_INTERVAL, DEFAULT_HISTORY_RETENTION, DEFAULT_SHUTDOWN_GRACE,
         IN_MEMORY_BACKLOG,
     },
-    service::{EdgeLayer, Service, ServiceOptions},
+    service::{EdgeLayer, Service, ServiceOptions, WatchRoute},
     store::{MemoryStore, SledStore, Store, StoreError, StoreOptions},
 };
 
@@ -226,13 +226,18 @@ impl ServerBuilder {
         let failed = |e: tonic_reflection::server::Error| ServerError::Reflection(e.to_string());
         let routes = tonic::service::Routes::new(list_watch)
             .add_service(
-                AdminServiceServer::new(service).max_decoding_message_size(max_request_bytes),
+                AdminServiceServer::new(service.clone())
+                    .max_decoding_message_size(max_request_bytes),
             )
             .add_service(health_service)
             .add_service(reflection().build_v1().map_err(failed)?)
             .add_service(reflection().build_v1alpha().map_err(failed)?)
             .prepare();
-        let routes = EdgeLayer { max_request_bytes }.layer(routes);
+        let watches = WatchRoute {
+            service,
+            max_request_bytes,
+        };
+        let routes = EdgeLayer { max_request_bytes }.layer(watches.layer(routes));
 
         let (dial, dialled) = mpsc::channel(IN_MEMORY_BACKLOG);
         let maintenance = maintenance::spawn(&hub, &options);
@@ -242,7 +247,7 @@ impl ServerBuilder {
             grace: options.shutdown_grace,
             drain: phase.subscribe(),
         };
-        let drain = phase.clone();
+        let (drain, told) = (phase.clone(), hub.clone());
         let shutdown = self.shutdown;
         let task = tokio::spawn(async move {
             let asked = async {
@@ -255,6 +260,7 @@ impl ServerBuilder {
                 // watches are told, then the connections end.
                 health.going_away().await;
                 going_away.send_replace(true);
+                told.wake_watches();
                 drain.send_replace(Phase::Draining);
             };
             tokio::join!(asked, acceptor.run(routes));

@@ -2,8 +2,10 @@
 
 mod admin;
 mod edge;
+mod frame;
 mod read;
 mod request;
+mod route;
 mod status;
 mod token;
 mod watch;
@@ -17,7 +19,7 @@ use listwatch::v1::{self, list_watch_service_server::ListWatchService};
 use tokio::sync::watch as signal;
 use tonic::{Request, Response, Status, Streaming};
 
-pub(crate) use self::{admin::Export, edge::EdgeLayer};
+pub(crate) use self::{admin::Export, edge::EdgeLayer, route::WatchRoute};
 use crate::{clock::Clock, hub::Hub, limits, selector::SelectableFields, store::Store};
 
 /// How the RPCs behave.
@@ -96,7 +98,7 @@ type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 #[tonic::async_trait]
 impl ListWatchService for Service {
-    type WatchStream = Responses<v1::WatchResponse>;
+    type WatchStream = watch::WatchFrames;
     type WatchManyStream = Responses<v1::WatchManyResponse>;
 
     async fn get(

@@ -4,43 +4,74 @@
 //! control has room for it. Nothing is buffered here, and a reader that has stopped costs
 //! a cursor.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
-use futures::{Stream, stream};
+use bytes::Bytes;
+use futures::{Stream, future::BoxFuture};
 use listwatch::v1::{self, BookmarkKind, watch_request::Start};
+use prost::Message as _;
 use rand::Rng as _;
 use tokio::{
     sync::watch as signal,
-    time::{Instant, sleep_until},
+    time::{Instant, Sleep, sleep_until},
 };
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::{
-    Responses, Service,
+    Service,
+    frame::{self, Look, WatchFrame},
     request::{self, Consistency, Invalid},
-    status, token, wire,
+    status, token,
 };
 use crate::{
-    hub::{Begin, CatchUp, Cursor, DeliveryMode, Position, StartPoint, Step},
-    limits::{MAX_BATCH_DELAY, MAX_BOOKMARK_INTERVAL, MAX_TOKEN_BYTES, MIN_BOOKMARK_INTERVAL},
+    hub::{Begin, CatchUp, Cursor, Delivery, DeliveryMode, HubError, Position, StartPoint, Step},
+    limits::{
+        MAX_BATCH_DELAY, MAX_BOOKMARK_INTERVAL, MAX_STEPS_A_POLL, MAX_TOKEN_BYTES,
+        MIN_BOOKMARK_INTERVAL,
+    },
     store::StoreId,
 };
 
 /// How a watch's responses look and when they come.
 struct Shape {
-    view: v1::View,
-    send_previous: bool,
+    look: Look,
     bookmark_interval: Duration,
     max_batch_delay: Duration,
     /// End after the initial state.
     initial_only: bool,
+    /// What a response may hold: see [`Shape::look_at`].
+    max_response_bytes: usize,
+}
+
+impl Shape {
+    /// How a step's deliveries are shown. One revision is never split, and its deletions
+    /// and previous versions can be far larger than what was sent to make it: rather than a
+    /// message that the client refuses, again and again, it gets one without the previous
+    /// versions, or even without the values of what is deleted.
+    fn look_at(&self, deliveries: &[Delivery]) -> Look {
+        let objects = deliveries.iter().map(|d| d.object.content.value.len());
+        let objects: usize = objects.sum();
+        let mut look = self.look;
+        if look.previous {
+            let previous = |d: &Delivery| d.previous.as_ref().map_or(0, |p| p.content.value.len());
+            let whole = objects + deliveries.iter().map(previous).sum::<usize>();
+            look.previous = whole <= self.max_response_bytes;
+        }
+        look.deleted_values = objects <= self.max_response_bytes;
+        look
+    }
 }
 
 impl Service {
     pub(super) async fn open_watch(
         &self,
         request: v1::WatchRequest,
-    ) -> Result<Responses<v1::WatchResponse>, Status> {
+    ) -> Result<WatchFrames, Status> {
         let shape = self.shape(&request).map_err(status::invalid)?;
         let mode = delivery_mode(request.delivery_mode).map_err(status::invalid)?;
         let catch_up = catch_up(request.catch_up).map_err(status::invalid)?;
@@ -57,18 +88,20 @@ impl Service {
             .watch(selector, start, mode)
             .await
             .map_err(status::hub)?;
+        let now = Instant::now();
         let watch = Watch {
             store: self.store().id(),
             cursor,
+            ends_at: now + jittered_life(self.options.min_watch_life),
+            bookmark_at: now + shape.bookmark_interval,
             shape,
-            ends_at: Instant::now() + jittered_life(self.options.min_watch_life),
-            quiet_since: Instant::now(),
-            quiet_for: Duration::ZERO,
+            held_until: None,
+            has_waited: false,
             coalesced: 0,
             going_away: self.going_away.clone(),
             over: false,
         };
-        Ok(Box::pin(watch.into_stream()))
+        Ok(WatchFrames::new(watch))
     }
 
     fn shape(&self, request: &v1::WatchRequest) -> Result<Shape, Invalid> {
@@ -86,12 +119,16 @@ impl Service {
             Some(delay) => request::duration("max_batch_delay", delay)?.min(MAX_BATCH_DELAY),
         };
         Ok(Shape {
-            view: request::view(request.view)?,
-            send_previous: request.send_previous,
+            look: Look {
+                view: request::view(request.view)?,
+                previous: request.send_previous,
+                deleted_values: true,
+            },
             bookmark_interval: bookmark_interval
                 .clamp(MIN_BOOKMARK_INTERVAL, MAX_BOOKMARK_INTERVAL),
             max_batch_delay,
             initial_only: matches!(&request.start, Some(Start::InitialState(s)) if s.only),
+            max_response_bytes: self.options.max_request_bytes(),
         })
     }
 
@@ -167,25 +204,32 @@ fn jittered_life(least: Duration) -> Duration {
     least.mul_f64(1.0 + rand::rng().random::<f64>())
 }
 
-/// What woke a waiting watch.
-enum Wake {
-    Changed,
-    Bookmark,
-    TimeIsUp,
-    GoingAway,
-    Stopped,
+/// What a watch can do next.
+enum Next {
+    /// Give this response.
+    Frame(Bytes),
+    /// Read from the store first.
+    Read,
+    /// Nothing before news come, or this moment.
+    Wait(Instant),
+    /// Nothing any more: the status that ends the stream.
+    End(Status),
 }
 
+/// A watch as a state machine: everything that it holds while it waits.
 struct Watch {
     store: StoreId,
     cursor: Cursor,
     shape: Shape,
     /// When the watch ends to spread clients again.
     ends_at: Instant,
-    /// When the last response was given.
-    quiet_since: Instant,
-    /// How long to stay silent from then on: the bookmark interval, a little varied.
-    quiet_for: Duration,
+    /// When the next bookmark is due, if nothing is sent before: the bookmark interval
+    /// after the last response, a little varied.
+    bookmark_at: Instant,
+    /// Events are held back until then, as the client asked.
+    held_until: Option<Instant>,
+    /// It has waited since the last response: what comes next may be held back.
+    has_waited: bool,
     /// Changes left out since the last bookmark.
     coalesced: u64,
     going_away: signal::Receiver<bool>,
@@ -194,97 +238,74 @@ struct Watch {
 }
 
 impl Watch {
-    fn into_stream(self) -> impl Stream<Item = Result<v1::WatchResponse, Status>> + Send {
-        stream::unfold(self, |mut watch| async move {
-            if watch.over {
-                return None;
-            }
-            let response = watch.next().await;
-            watch.over |= response.is_err();
-            watch.quiet_since = Instant::now();
-            // Bookmarks of watches that were opened together drift apart.
-            let vary = rand::rng().random_range(0.9..1.0);
-            watch.quiet_for = watch.shape.bookmark_interval.mul_f64(vary);
-            Some((response, watch))
-        })
-    }
-
-    /// The next response: what there is to deliver, or a bookmark when it is time.
-    async fn next(&mut self) -> Result<v1::WatchResponse, Status> {
-        let mut held_back = false;
-        loop {
-            if *self.going_away.borrow() {
-                return Ok(self.last(BookmarkKind::GoingAway));
-            }
-            let now = Instant::now();
-            let step = self.cursor.step().await.map_err(status::hub)?;
-            self.coalesced += step.coalesced;
-            if let Some(response) = self.response(&step) {
-                return Ok(response);
-            }
-            if now >= self.ends_at {
-                return Ok(self.last(BookmarkKind::Progress));
-            }
-            if now >= self.quiet_since + self.quiet_for {
-                return Ok(self.only_bookmark(BookmarkKind::Progress));
-            }
-            if !step.idle {
-                // Much was read and nothing matched: let others run.
-                tokio::task::yield_now().await;
-                continue;
-            }
-            match self.wait().await {
-                Wake::Changed if !held_back && !self.shape.max_batch_delay.is_zero() => {
-                    held_back = true;
-                    self.hold_back().await;
-                }
-                Wake::Changed | Wake::GoingAway => {}
-                Wake::Bookmark => return Ok(self.only_bookmark(BookmarkKind::Progress)),
-                Wake::TimeIsUp => return Ok(self.last(BookmarkKind::Progress)),
-                Wake::Stopped => {
-                    return Err(status::not_ready("the server is not taking up changes"));
-                }
-            }
+    /// Goes on as far as memory goes.
+    fn next(&mut self) -> Next {
+        if self.over {
+            return Next::End(Status::ok(""));
+        }
+        if *self.going_away.borrow() {
+            return Next::Frame(self.last(BookmarkKind::GoingAway));
+        }
+        if self.cursor.is_stopped() {
+            let status = status::not_ready("the server is not taking up changes");
+            return Next::End(status);
+        }
+        let now = Instant::now();
+        // Also for one that never rests; what it has still to get, it gets next time.
+        if now >= self.ends_at && self.cursor.position().is_some() {
+            return Next::Frame(self.last(BookmarkKind::Progress));
+        }
+        if let Some(until) = self.hold_back(now) {
+            return Next::Wait(until);
+        }
+        match self.cursor.try_step() {
+            Some(step) => self.take(&step, now),
+            None => Next::Read,
         }
     }
 
-    async fn wait(&mut self) -> Wake {
-        let bookmark_at = self.quiet_since + self.quiet_for;
-        tokio::select! {
-            biased;
-            gone = self.going_away.wait_for(|gone| *gone) => {
-                // The sender is gone with the server.
-                if gone.is_ok() { Wake::GoingAway } else { Wake::Stopped }
-            }
-            changed = self.cursor.changed() => {
-                if changed.is_ok() { Wake::Changed } else { Wake::Stopped }
-            }
-            () = sleep_until(bookmark_at.min(self.ends_at)) => {
-                if bookmark_at <= self.ends_at { Wake::Bookmark } else { Wake::TimeIsUp }
-            }
+    /// What a step comes to.
+    fn take(&mut self, step: &Step, now: Instant) -> Next {
+        self.coalesced += step.coalesced;
+        if !step.deliveries.is_empty() || step.begins.is_some() || step.completes {
+            return Next::Frame(self.response(step));
         }
+        if now >= self.bookmark_at {
+            return Next::Frame(self.only_bookmark(BookmarkKind::Progress));
+        }
+        if step.idle {
+            self.has_waited = true;
+        }
+        Next::Wait(self.bookmark_at.min(self.ends_at))
     }
 
-    /// Gives more events the time to come, as the client asked.
-    async fn hold_back(&mut self) {
-        let until = Instant::now() + self.shape.max_batch_delay;
-        tokio::select! {
-            () = sleep_until(until.min(self.ends_at)) => {}
-            _ = self.going_away.wait_for(|gone| *gone) => {}
-        }
-    }
-
-    /// A step as a response; `None` if it has nothing to say.
-    fn response(&mut self, step: &Step) -> Option<v1::WatchResponse> {
-        if step.deliveries.is_empty() && step.begins.is_none() && !step.completes {
+    /// Until when events are held back, if they are.
+    fn hold_back(&mut self, now: Instant) -> Option<Instant> {
+        if self.shape.max_batch_delay.is_zero() || !self.has_waited {
             return None;
         }
-        let (view, previous) = (self.shape.view, self.shape.send_previous);
-        let events = step
-            .deliveries
-            .iter()
-            .map(|d| wire::event(d, view, previous))
-            .collect();
+        let until = match self.held_until {
+            Some(until) => until,
+            None if self.cursor.has_news() => {
+                *self.held_until.insert(now + self.shape.max_batch_delay)
+            }
+            None => return None,
+        };
+        (now < until && now < self.ends_at).then(|| until.min(self.ends_at))
+    }
+
+    /// Something has been sent.
+    fn sent(&mut self) {
+        // Bookmarks of watches that were opened together drift apart.
+        let vary = rand::rng().random_range(0.9..1.0);
+        self.bookmark_at = Instant::now() + self.shape.bookmark_interval.mul_f64(vary);
+        self.has_waited = false;
+        self.held_until = None;
+    }
+
+    fn response(&mut self, step: &Step) -> Bytes {
+        let look = self.shape.look_at(&step.deliveries);
+        let mut frame = WatchFrame::new(&step.deliveries, look);
         let kind = match (step.begins, step.completes) {
             (_, true) => BookmarkKind::InitialStateEnd,
             (Some(Begin::InitialState), _) => BookmarkKind::InitialStateBegin,
@@ -295,19 +316,21 @@ impl Watch {
         };
         self.over |= step.completes && self.shape.initial_only;
         // Midway through an initial state there is no position to promise.
-        let promises = kind != BookmarkKind::Progress || self.cursor.position().is_some();
-        let bookmark = promises.then(|| self.bookmark(kind));
-        Some(v1::WatchResponse { events, bookmark })
-    }
-
-    fn only_bookmark(&mut self, kind: BookmarkKind) -> v1::WatchResponse {
-        v1::WatchResponse {
-            events: Vec::new(),
-            bookmark: Some(self.bookmark(kind)),
+        if kind != BookmarkKind::Progress || self.cursor.position().is_some() {
+            frame.bookmark(self.bookmark(kind));
         }
+        self.sent();
+        frame.finish()
     }
 
-    fn last(&mut self, kind: BookmarkKind) -> v1::WatchResponse {
+    fn only_bookmark(&mut self, kind: BookmarkKind) -> Bytes {
+        let mut frame = WatchFrame::new(&[], self.shape.look);
+        frame.bookmark(self.bookmark(kind));
+        self.sent();
+        frame.finish()
+    }
+
+    fn last(&mut self, kind: BookmarkKind) -> Bytes {
         self.over = true;
         self.only_bookmark(kind)
     }
@@ -329,5 +352,155 @@ impl Watch {
                 .to_wire(),
             coalesced_count: std::mem::take(&mut self.coalesced) as i64,
         }
+    }
+}
+
+/// A watch that is reading from the store; it comes back with what it found.
+type Reading = BoxFuture<'static, (Box<Watch>, Result<Step, HubError>)>;
+
+/// A watch as a stream of frames. Small while it waits: what reading the store needs is
+/// there only meanwhile.
+pub(crate) struct WatchFrames {
+    /// `None` while it is reading.
+    watch: Option<Box<Watch>>,
+    reading: Option<Reading>,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl WatchFrames {
+    fn new(watch: Watch) -> Self {
+        Self {
+            timer: Box::pin(sleep_until(watch.bookmark_at)),
+            watch: Some(Box::new(watch)),
+            reading: None,
+        }
+    }
+
+    /// The next frame, or the status that ends the stream.
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Result<Bytes, Status>> {
+        // Much may be read of which nothing matches: others get their turn.
+        for _ in 0..MAX_STEPS_A_POLL {
+            let next = match self.poll_next_step(context) {
+                Poll::Ready(next) => next,
+                Poll::Pending => return Poll::Pending,
+            };
+            match next {
+                Next::Frame(frame) => return Poll::Ready(Ok(frame)),
+                Next::End(status) => return Poll::Ready(Err(status)),
+                Next::Read => self.read(),
+                Next::Wait(until) => {
+                    if self.poll_wait(until, context).is_pending() {
+                        return Poll::Pending;
+                    }
+                }
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn poll_next_step(&mut self, context: &mut Context<'_>) -> Poll<Next> {
+        if let Some(reading) = &mut self.reading {
+            let (mut watch, step) = ready!(reading.as_mut().poll(context));
+            self.reading = None;
+            let next = match step {
+                Ok(step) => watch.take(&step, Instant::now()),
+                Err(error) => {
+                    watch.over = true;
+                    Next::End(status::hub(error))
+                }
+            };
+            self.watch = Some(watch);
+            return Poll::Ready(next);
+        }
+        Poll::Ready(match &mut self.watch {
+            Some(watch) => watch.next(),
+            None => Next::End(Status::ok("")),
+        })
+    }
+
+    fn read(&mut self) {
+        if let Some(mut watch) = self.watch.take() {
+            self.reading = Some(Box::pin(async move {
+                let step = watch.cursor.step().await;
+                (watch, step)
+            }));
+        }
+    }
+
+    /// Ready when the moment or news have come, or the server is going away (which wakes
+    /// every watch).
+    fn poll_wait(&mut self, until: Instant, context: &mut Context<'_>) -> Poll<()> {
+        let Some(watch) = &self.watch else {
+            return Poll::Ready(());
+        };
+        let held_back = watch.held_until.is_some();
+        let news = watch.cursor.poll_news(context.waker());
+        if (news.is_ready() && !held_back) || *watch.going_away.borrow() {
+            return Poll::Ready(());
+        }
+        if self.timer.deadline() != until {
+            self.timer.as_mut().reset(until);
+        }
+        self.timer.as_mut().poll(context)
+    }
+}
+
+/// The frames as messages, for callers that are no HTTP transport.
+impl Stream for WatchFrames {
+    type Item = Result<v1::WatchResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Ready(match ready!(self.poll_frame(context)) {
+            Ok(frame) => {
+                let decoded = v1::WatchResponse::decode(frame::message(&frame));
+                Some(decoded.map_err(|error| Status::internal(error.to_string())))
+            }
+            Err(status) if status.code() == Code::Ok => None,
+            Err(status) => Some(Err(status)),
+        })
+    }
+}
+
+/// The frames as the body of a gRPC response.
+pub(crate) struct WatchBody {
+    frames: WatchFrames,
+    ended: bool,
+}
+
+impl WatchBody {
+    pub(super) fn new(frames: WatchFrames) -> Self {
+        Self {
+            frames,
+            ended: false,
+        }
+    }
+}
+
+impl http_body::Body for WatchBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Status>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let frame = match ready!(self.frames.poll_frame(context)) {
+            Ok(bytes) => http_body::Frame::data(bytes),
+            Err(status) => {
+                self.ended = true;
+                let mut trailers = http::HeaderMap::new();
+                status.add_header(&mut trailers)?;
+                http_body::Frame::trailers(trailers)
+            }
+        };
+        Poll::Ready(Some(Ok(frame)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended
     }
 }

@@ -20,7 +20,7 @@ mod timeline;
 mod writer;
 
 #[cfg(test)]
-mod conformance;
+mod tests;
 
 use std::{ops::Bound, sync::Arc, time::SystemTime};
 

@@ -23,7 +23,7 @@ struct Job {
 /// See the module.
 pub(super) enum Writer {
     /// The caller writes; `None`: closed.
-    Inline(Mutex<Option<Planner>>),
+    Inline(Box<Mutex<Option<Planner>>>),
     /// A thread writes.
     Thread(Thread),
 }
@@ -38,7 +38,7 @@ pub(super) struct Thread {
 impl Writer {
     /// The callers write.
     pub(super) fn inline(planner: Planner) -> Self {
-        Self::Inline(Mutex::new(Some(planner)))
+        Self::Inline(Box::new(Mutex::new(Some(planner))))
     }
 
     /// A thread writes.

@@ -304,6 +304,7 @@ impl Log for SledLog {
         self.check_open()?;
         manifest_of(self.id, to, &segments).write(&self.folder)?;
         *bounds = to;
+        self.step("bounded");
         Ok(())
     }
 

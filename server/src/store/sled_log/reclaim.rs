@@ -67,6 +67,7 @@ impl SledLog {
         let worth = garbage * 2 >= tally.bytes && tally.bytes >= self.segment_bytes / 8;
         if tally.records > 0 && garbage > 0 && (worth || full) {
             self.rotate(crate::store::Revision::new(tally.revision))?;
+            self.step("sealed");
         }
         Ok(())
     }
@@ -145,11 +146,13 @@ impl SledLog {
         new.doom();
         new.last
             .store(last.last.load(Ordering::Acquire), Ordering::Release);
+        self.step("created");
         let mut copier = Copier {
             log: self,
             new: &new,
             live,
             older_garbage,
+            full: self.room() != Room::Ample,
         };
         for segment in old {
             copier.segment(segment)?;
@@ -189,7 +192,7 @@ impl SledLog {
     }
 
     /// For tests that kill the process at each step of a compaction.
-    fn step(&self, name: &str) {
+    pub(super) fn step(&self, name: &str) {
         #[cfg(debug_assertions)]
         if std::env::var("LISTWATCH_TEST_ABORT_AT").is_ok_and(|at| at == name) {
             std::process::abort();
@@ -203,6 +206,8 @@ struct Copier<'a> {
     new: &'a Segment,
     live: &'a Live<'a>,
     older_garbage: bool,
+    /// Writes wait for the room.
+    full: bool,
 }
 
 impl Copier<'_> {
@@ -230,8 +235,9 @@ impl Copier<'_> {
             };
             self.batch(items)?;
             from = Bound::Excluded(last);
-            // The writer and the readers get the rest of the time.
-            pause(begun.elapsed());
+            if !self.full {
+                pause(begun.elapsed());
+            }
         }
     }
 
@@ -282,6 +288,7 @@ fn slot_of(stored: &Stored) -> Slot {
     }
 }
 
+/// The writer and the readers get three quarters of the time.
 fn pause(worked: Duration) {
-    std::thread::sleep(worked.min(Duration::from_millis(20)));
+    std::thread::sleep((worked * 3).min(Duration::from_millis(50)));
 }

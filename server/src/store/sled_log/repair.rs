@@ -304,7 +304,9 @@ fn guess(folder: &Path, numbers: &[u64]) -> Vec<SegmentEntry> {
         .iter()
         .map(|number| {
             let conf = segment::folder_of(folder, *number).join("conf");
-            let size = fs::read_to_string(conf).ok().and_then(|text| {
+            // Text with a checksum after it.
+            let size = fs::read(conf).ok().and_then(|bytes| {
+                let text = String::from_utf8_lossy(&bytes);
                 let line = text
                     .lines()
                     .find_map(|l| l.strip_prefix("segment_size: "))?;

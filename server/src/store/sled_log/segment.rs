@@ -18,7 +18,9 @@ use super::{
     record::{self, Assembly, KEY_BYTES, Part, RecordError, SUMMARY_KEY, Stored, Summary, key_of},
 };
 use crate::{
-    limits::{MAX_PAGE_SEGMENT_BYTES, MIN_PAGE_SEGMENT_BYTES, SEGMENT_CACHE_BYTES},
+    limits::{
+        MAX_PAGE_SEGMENT_BYTES, MIN_PAGE_SEGMENT_BYTES, SEALED_CACHE_BYTES, SEGMENT_CACHE_BYTES,
+    },
     store::{Revision, StoreError, log::Slot},
 };
 
@@ -67,6 +69,17 @@ struct Database {
     tree: Db,
     /// Our own descriptor: sled's flush does not reach the disk, fdatasync on this does.
     file: File,
+}
+
+/// A record met by a scan, with its parts as they are stored.
+pub(super) type Scanned = Result<(Stored, Vec<Part>), StoreError>;
+
+fn cache_bytes(sealed: bool) -> u64 {
+    if sealed {
+        SEALED_CACHE_BYTES
+    } else {
+        SEGMENT_CACHE_BYTES
+    }
 }
 
 /// The folder of a segment.
@@ -120,7 +133,7 @@ impl Segment {
         let page_segment_bytes = entry
             .page_segment_bytes
             .clamp(MIN_PAGE_SEGMENT_BYTES, MAX_PAGE_SEGMENT_BYTES);
-        let database = Database::open(&folder, page_segment_bytes)?;
+        let database = Database::open(&folder, page_segment_bytes, cache_bytes(entry.sealed))?;
         Ok(Self {
             number: entry.number,
             folder,
@@ -146,7 +159,11 @@ impl Segment {
         if let Some(old) = database.take() {
             let _ = contain(|| drop(old));
         }
-        *database = Some(Database::open(&self.folder, self.page_segment_bytes)?);
+        *database = Some(Database::open(
+            &self.folder,
+            self.page_segment_bytes,
+            cache_bytes(false),
+        )?);
         Ok(())
     }
 
@@ -261,12 +278,11 @@ impl Segment {
         record::decode(slot, whole).map(Some).map_err(bad)
     }
 
-    /// Records in order, within a range of slots, with their parts as they are stored,
-    /// until `visit` returns false. An error ends the scan unless `visit` takes it.
+    /// Records in order, within a range of slots, until `visit` returns false. An error ends the scan unless `visit` takes it.
     pub(super) fn scan(
         &self,
         range: (Bound<Slot>, Bound<Slot>),
-        visit: &mut dyn FnMut(Result<(Stored, Vec<Part>), StoreError>) -> bool,
+        visit: &mut dyn FnMut(Scanned) -> bool,
     ) -> Result<(), StoreError> {
         let from = match range.0 {
             Bound::Included(slot) => Bound::Included(key_of(slot, 0)),
@@ -429,7 +445,7 @@ fn bad_record(folder: &Path, slot: Slot, error: &RecordError) -> StoreError {
 
 impl Database {
     /// Opens sled's database after clearing what is known to keep it shut.
-    fn open(folder: &Path, page_segment_bytes: u64) -> Result<Self, StoreError> {
+    fn open(folder: &Path, page_segment_bytes: u64, cache: u64) -> Result<Self, StoreError> {
         let snapshots = |suffix: &str| -> Vec<PathBuf> {
             let names = super::folder::names(folder).unwrap_or_default();
             let names = names.into_iter();
@@ -442,7 +458,7 @@ impl Database {
         for unfinished in snapshots(".generating") {
             super::folder::remove_file(&unfinished)?;
         }
-        let first = Self::try_open(folder, page_segment_bytes);
+        let first = Self::try_open(folder, page_segment_bytes, cache);
         let Err(error) = first else { return first };
         // Snapshots only shorten the opening; without them sled reads its whole log.
         let snapshots = snapshots("");
@@ -454,13 +470,13 @@ impl Database {
             let aside = folder.join(format!("unreadable-{}", name.to_string_lossy()));
             fs::rename(&snapshot, &aside).map_err(|e| io_error("moving", &snapshot, &e))?;
         }
-        Self::try_open(folder, page_segment_bytes)
+        Self::try_open(folder, page_segment_bytes, cache)
     }
 
-    fn try_open(folder: &Path, page_segment_bytes: u64) -> Result<Self, StoreError> {
+    fn try_open(folder: &Path, page_segment_bytes: u64, cache: u64) -> Result<Self, StoreError> {
         let config = sled::Config::new()
             .path(folder)
-            .cache_capacity(SEGMENT_CACHE_BYTES)
+            .cache_capacity(cache)
             .segment_size(usize::try_from(page_segment_bytes).unwrap_or(1 << 19))
             // sled collects its garbage only in this thread.
             .flush_every_ms(Some(500));

@@ -1,46 +1,6 @@
 //! What every store promises, run against every store.
 
-use std::{
-    ops::Bound,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
-
 use super::*;
-use crate::clock::Clock;
-
-/// A clock that stands still until it is moved.
-#[derive(Clone)]
-pub(super) struct TestClock(Arc<AtomicU64>);
-
-impl TestClock {
-    pub(super) fn new() -> Self {
-        Self(Arc::new(AtomicU64::new(1_700_000_000_000)))
-    }
-
-    pub(super) fn now(&self) -> SystemTime {
-        UNIX_EPOCH + Duration::from_millis(self.0.load(Ordering::SeqCst))
-    }
-
-    pub(super) fn advance(&self, by: Duration) {
-        let by = u64::try_from(by.as_millis()).unwrap();
-        self.0.fetch_add(by, Ordering::SeqCst);
-    }
-
-    pub(super) fn options(&self) -> StoreOptions {
-        let clock = self.clone();
-        StoreOptions {
-            clock: Clock::new(move || clock.now()),
-            seed: Some(7),
-            min_free_bytes: 0,
-            ballast_bytes: 0,
-            ..StoreOptions::default()
-        }
-    }
-}
 
 /// Makes the store under test.
 pub(super) trait Fixture {
@@ -103,72 +63,6 @@ every_store!(
     a_full_store_refuses_puts_and_recovers,
     a_closed_store_says_so,
 );
-
-pub(super) fn key(name: &str) -> Key {
-    Key::new("pods", "default", name).unwrap()
-}
-
-pub(super) fn content(value: &str) -> Content {
-    Content {
-        value: bytes::Bytes::copy_from_slice(value.as_bytes()),
-        ..Content::default()
-    }
-}
-
-pub(super) fn put(name: &str, value: &str) -> Operation {
-    put_if(name, value, PutCondition::Any)
-}
-
-fn put_if(name: &str, value: &str, condition: PutCondition) -> Operation {
-    Operation::Put {
-        key: key(name),
-        condition,
-        content: content(value),
-    }
-}
-
-pub(super) fn delete(name: &str) -> Operation {
-    Operation::Delete {
-        key: key(name),
-        if_revision: None,
-        if_uid: None,
-        allow_missing: false,
-        cause: DeleteCause::Request,
-    }
-}
-
-pub(super) fn batch(operations: impl IntoIterator<Item = Operation>) -> WriteBatch {
-    WriteBatch {
-        operations: operations.into_iter().collect(),
-        request: None,
-    }
-}
-
-pub(super) async fn write(store: &dyn Store, operation: Operation) -> Committed {
-    store.commit(batch([operation])).await.unwrap()
-}
-
-pub(super) const PAGE: PageLimit = PageLimit {
-    items: 1000,
-    bytes: 1 << 20,
-};
-
-pub(super) fn r(number: u64) -> Revision {
-    Revision::new(number)
-}
-
-fn pods() -> Collection {
-    Collection::new("pods").unwrap()
-}
-
-pub(super) fn all_pods() -> KeyRange {
-    KeyRange {
-        collection: pods(),
-        namespace: None,
-        name_prefix: "".into(),
-        after: Bound::Unbounded,
-    }
-}
 
 async fn value(store: &dyn Store, name: &str, at: u64) -> Option<String> {
     let object = store.get(&key(name), r(at)).await.unwrap()?;

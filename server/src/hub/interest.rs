@@ -1,0 +1,253 @@
+//! Who wants to hear of what: an event wakes the watches that it can concern, and costs
+//! nothing for the others.
+//!
+//! Each watch is filed once, under the most telling thing that its selector demands: a
+//! name, else the values of a label or field, else a namespace, else everything. What is looked
+//! up for an event is a superset of those who want it; the selector itself decides.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::Waker,
+};
+
+use futures::task::AtomicWaker;
+use parking_lot::Mutex;
+
+use crate::{
+    limits::MAX_FILED_VALUES,
+    selector::{Demand, FieldPath, Selector, read_fields},
+    store::{Event, Object, Revision},
+};
+
+/// The place where a watch sleeps.
+#[derive(Debug, Default)]
+pub(super) struct Waiter {
+    /// The first revision with an event for it since it last looked; 0: none. A watch that
+    /// finds 0 has seen everything that concerns it, and stands where the hub stands.
+    first: AtomicU64,
+    waker: AtomicWaker,
+}
+
+impl Waiter {
+    /// Whom to wake.
+    pub(super) fn register(&self, waker: &Waker) {
+        self.waker.register(waker);
+    }
+
+    /// The first revision of interest since the last call, if there is one.
+    pub(super) fn take(&self) -> Option<Revision> {
+        match self.first.swap(0, Ordering::AcqRel) {
+            0 => None,
+            first => Some(Revision::new(first)),
+        }
+    }
+
+    /// There is a revision of interest.
+    pub(super) fn is_marked(&self) -> bool {
+        self.first.load(Ordering::Acquire) != 0
+    }
+
+    /// Notes a revision of interest; true if there was none yet.
+    fn mark(&self, revision: Revision) -> bool {
+        let unmarked = self.first.load(Ordering::Relaxed) == 0;
+        unmarked
+            && self
+                .first
+                .compare_exchange(0, revision.get(), Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    pub(super) fn wake(&self) {
+        self.waker.wake();
+    }
+}
+
+type Sleepers = HashMap<u64, Arc<Waiter>>;
+
+/// The register of a collection's watches.
+#[derive(Default)]
+pub(super) struct Interest(Mutex<Register>);
+
+#[derive(Default)]
+struct Register {
+    next: u64,
+    everything: Sleepers,
+    namespaces: HashMap<Arc<str>, Sleepers>,
+    names: HashMap<Arc<str>, Sleepers>,
+    labels: HashMap<(Arc<str>, Arc<str>), Sleepers>,
+    fields: HashMap<(usize, Arc<str>), Sleepers>,
+    /// The collection's declared fields, known once a watch asks for one.
+    declared: Arc<[FieldPath]>,
+}
+
+/// Where a watch is filed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Heading {
+    Everything,
+    Namespace(Arc<str>),
+    Name(Arc<str>),
+    Label(Arc<str>, Vec<Arc<str>>),
+    Field(usize, Arc<str>),
+}
+
+/// A watch's entry in the register; taken out with [`Interest::forget`].
+#[derive(Debug)]
+pub(super) struct Filed {
+    id: u64,
+    heading: Heading,
+    pub(super) waiter: Arc<Waiter>,
+}
+
+fn heading(selector: &Selector) -> Heading {
+    match selector.demand(MAX_FILED_VALUES) {
+        Demand::Name(name) => Heading::Name(name.into()),
+        Demand::Label(key, values) => {
+            let values = values.iter().map(|v| v.as_str().into()).collect();
+            Heading::Label(key.into(), values)
+        }
+        Demand::Field(place, value) => Heading::Field(place, value.into()),
+        Demand::Namespace(namespace) => Heading::Namespace(namespace.into()),
+        Demand::Nothing => Heading::Everything,
+    }
+}
+
+impl Interest {
+    /// Files a watch.
+    pub(super) fn file(&self, selector: &Selector) -> Filed {
+        let waiter = Arc::new(Waiter::default());
+        let heading = heading(selector);
+        let mut register = self.0.lock();
+        let id = register.next;
+        register.next += 1;
+        if matches!(heading, Heading::Field(..)) {
+            register.declared = selector.declared().clone();
+        }
+        register.under(&heading, |sleepers| {
+            sleepers.insert(id, waiter.clone());
+        });
+        Filed {
+            id,
+            heading,
+            waiter,
+        }
+    }
+
+    /// Takes a watch out.
+    pub(super) fn forget(&self, filed: &Filed) {
+        self.0.lock().under(&filed.heading, |sleepers| {
+            sleepers.remove(&filed.id);
+        });
+    }
+
+    /// Marks everyone whom these events can concern, and adds those to `woken` who are to
+    /// be woken once the events are visible.
+    pub(super) fn mark(&self, revision: Revision, events: &[Event], woken: &mut Vec<Arc<Waiter>>) {
+        let register = self.0.lock();
+        let mut mark = |sleepers: &Sleepers| {
+            for waiter in sleepers.values() {
+                if waiter.mark(revision) {
+                    woken.push(waiter.clone());
+                }
+            }
+        };
+        mark(&register.everything);
+        for event in events {
+            let key = &event.object.key;
+            if let Some(sleepers) = register.namespaces.get(key.namespace()) {
+                mark(sleepers);
+            }
+            if let Some(sleepers) = register.names.get(key.name()) {
+                mark(sleepers);
+            }
+            // Both versions: one that stops matching is news too. Of a version that is
+            // not known, everyone may have to hear.
+            let previous = event.previous.as_deref();
+            if event.previous_revision.is_some() && previous.is_none() {
+                register.labels.values().for_each(&mut mark);
+                register.fields.values().for_each(&mut mark);
+                continue;
+            }
+            for object in [Some(&*event.object), previous].into_iter().flatten() {
+                register.mark_content(object, &mut mark);
+            }
+        }
+    }
+
+    /// Marks everyone, as of a revision whose events are not known.
+    pub(super) fn mark_all(&self, revision: Revision, woken: &mut Vec<Arc<Waiter>>) {
+        self.0.lock().everyone(|waiter| {
+            if waiter.mark(revision) {
+                woken.push(waiter.clone());
+            }
+        });
+    }
+
+    /// Wakes everyone, for a reason that is not an event.
+    pub(super) fn wake_all(&self) {
+        self.0.lock().everyone(|waiter| waiter.wake());
+    }
+}
+
+impl Register {
+    fn everyone(&self, visit: impl FnMut(&Arc<Waiter>)) {
+        let filed = [&self.everything]
+            .into_iter()
+            .chain(self.namespaces.values())
+            .chain(self.names.values())
+            .chain(self.labels.values())
+            .chain(self.fields.values());
+        filed.flat_map(Sleepers::values).for_each(visit);
+    }
+
+    fn mark_content(&self, object: &Object, mark: &mut impl FnMut(&Sleepers)) {
+        if !self.labels.is_empty() {
+            for (key, value) in &object.content.labels {
+                let pair = (key.as_str().into(), value.as_str().into());
+                if let Some(sleepers) = self.labels.get(&pair) {
+                    mark(sleepers);
+                }
+            }
+        }
+        if !self.fields.is_empty() {
+            let values = read_fields(object, &self.declared);
+            for place in 0..self.declared.len() {
+                let value = values.get(place).and_then(Option::as_deref).unwrap_or("");
+                if let Some(sleepers) = self.fields.get(&(place, value.into())) {
+                    mark(sleepers);
+                }
+            }
+        }
+    }
+
+    /// Changes the sleepers under a heading; headings without any are not kept.
+    fn under(&mut self, heading: &Heading, mut change: impl FnMut(&mut Sleepers)) {
+        fn at<K: std::hash::Hash + Eq + Clone>(
+            map: &mut HashMap<K, Sleepers>,
+            key: &K,
+            change: &mut impl FnMut(&mut Sleepers),
+        ) {
+            let sleepers = map.entry(key.clone()).or_default();
+            change(sleepers);
+            if sleepers.is_empty() {
+                map.remove(key);
+            }
+        }
+        match heading {
+            Heading::Everything => change(&mut self.everything),
+            Heading::Namespace(namespace) => at(&mut self.namespaces, namespace, &mut change),
+            Heading::Name(name) => at(&mut self.names, name, &mut change),
+            Heading::Label(key, values) => {
+                for value in values {
+                    at(&mut self.labels, &(key.clone(), value.clone()), &mut change);
+                }
+            }
+            Heading::Field(place, value) => {
+                at(&mut self.fields, &(*place, value.clone()), &mut change);
+            }
+        }
+    }
+}

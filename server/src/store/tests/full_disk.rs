@@ -1,0 +1,140 @@
+//! A full disk: reads, deletions and compaction go on, and writes come back by themselves
+//! (etcd 9992, 16779, 14497).
+
+use std::{fs, process::Command};
+
+use super::*;
+
+const MIB: u64 = 1 << 20;
+
+/// A small file system in memory, of its own; gone when dropped.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    /// `None`: only root may mount, and a container may forbid it.
+    fn mount(bytes: u64) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let size = format!("size={bytes}");
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
+            .arg(folder.path())
+            .status();
+        if mounted.is_ok_and(|status| status.success()) {
+            return Some(Self(folder));
+        }
+        // Without it the quota alone is tested, by the conformance suite.
+        eprintln!("SKIPPED: no tmpfs can be mounted here");
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "CI has to run this: it needs the right to mount"
+        );
+        None
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+async fn fill(store: &dyn Store, value: &str) -> CommitError {
+    for i in 0..5000 {
+        let operation = put(&format!("o{}", i % 8), value);
+        if let Err(error) = store.commit(batch([operation])).await {
+            return error;
+        }
+    }
+    panic!("it never gets full");
+}
+
+#[tokio::test]
+async fn puts_are_refused_before_the_disk_is_full_and_come_back() {
+    let Some(disk) = SmallDisk::mount(96 * MIB) else {
+        return;
+    };
+    let options = StoreOptions {
+        segment_bytes: 4 * MIB,
+        min_free_bytes: 24 * MIB,
+        ballast_bytes: 8 * MIB,
+        ..TestClock::new().options()
+    };
+    let store = reopen(disk.path(), &options);
+    assert!(disk.path().join("BALLAST").exists());
+    let value = "x".repeat(200 << 10);
+    for _ in 0..3 {
+        let error = fill(&store, &value).await;
+        assert!(matches!(error, CommitError::StorageFull(_)), "{error}");
+        assert!(store.status().full);
+        assert_eq!(contents(&store).await.len(), 8);
+        write(&store, delete("o0")).await;
+        store
+            .compact(store.progress().revision, true)
+            .await
+            .unwrap();
+        assert!(!store.status().full, "{:?}", store.status());
+        write(&store, put("o0", &value)).await;
+    }
+    // A restart of a full store works, too.
+    fill(&store, &value).await;
+    drop(store);
+    let store = reopen(disk.path(), &options);
+    assert_eq!(contents(&store).await.len(), 8);
+    write(&store, delete("o0")).await;
+    store
+        .compact(store.progress().revision, true)
+        .await
+        .unwrap();
+    write(&store, put("o0", &value)).await;
+}
+
+/// Another program fills the disk under us, so that a write of ours fails.
+#[tokio::test]
+async fn a_failed_write_stops_writing_but_not_reading_until_there_is_room() {
+    let Some(disk) = SmallDisk::mount(64 * MIB) else {
+        return;
+    };
+    let options = StoreOptions {
+        segment_bytes: 16 * MIB,
+        ..TestClock::new().options()
+    };
+    let store = reopen(disk.path(), &options);
+    let value = "x".repeat(200 << 10);
+    write(&store, put("before", &value)).await;
+    let other = disk.path().join("lost+found");
+    let mut hog = fs::File::create(&other).unwrap();
+    let block = vec![1; 1 << 20];
+    while std::io::Write::write_all(&mut hog, &block).is_ok() {}
+    let error = fill(&store, &value).await;
+    assert!(matches!(error, CommitError::Uncertain(_)), "{error}");
+    let mut acknowledged = store.progress().revision;
+    let again = store.commit(batch([put("while", "1")])).await.unwrap_err();
+    assert!(
+        matches!(again, CommitError::Store(StoreError::Io { .. })),
+        "{again}"
+    );
+    let found = store.get(&key("before"), acknowledged).await.unwrap();
+    assert_eq!(found.unwrap().content.value.len(), value.len());
+    drop(hog);
+    fs::remove_file(&other).unwrap();
+    let mut tries = 0;
+    let done = loop {
+        match store.commit(batch([put("after", "1")])).await {
+            Ok(done) => break done,
+            Err(error) => assert!(tries < 100, "{error}"),
+        }
+        tries += 1;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    assert!(done.revision > acknowledged);
+    acknowledged = done.revision;
+    let all = contents(&store).await;
+    drop(store);
+    let store = reopen(disk.path(), &options);
+    assert_eq!(store.progress().revision, acknowledged);
+    assert_eq!(contents(&store).await, all);
+}

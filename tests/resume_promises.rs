@@ -1,0 +1,338 @@
+//! The five steps of resuming, and what the hub does when it is overtaken itself.
+
+use std::{collections::HashMap, time::Duration};
+
+use listwatch::v1::{self, BookmarkKind, EventType, watch_request::Start};
+use listwatch_server::{
+    ServerOptions,
+    hub::ResumeStep,
+    store::{
+        Collection, Content, Key, Operation, PageLimit, PutCondition, Revision, StoreOptions,
+        WriteBatch,
+    },
+};
+
+use crate::{
+    harness::{
+        Harness, Watching, everything, kinds, millis, put, reason, resource, short, token, watch,
+    },
+    validator::{Copy, name_of},
+};
+
+/// Small responses, so that catching up takes several.
+fn small() -> ServerOptions {
+    let mut options = ServerOptions::default();
+    // And a window of one event, so that it does not come from there.
+    options.hub.default_cache_size = 1;
+    options.hub.window_span = Duration::ZERO;
+    options.hub.response = PageLimit {
+        items: 2,
+        bytes: 1 << 20,
+    };
+    options
+}
+
+/// `forgetting`: no deletion outlives a compaction.
+fn store(forgetting: bool) -> StoreOptions {
+    StoreOptions {
+        max_tombstones: if forgetting { 0 } else { 1000 },
+        ..StoreOptions::default()
+    }
+}
+
+/// Ten objects, a copy of them, and then: two changed, one deleted, one that died, came
+/// back and died again, one new.
+async fn history(harness: &Harness) -> Copy {
+    for n in 0..10 {
+        harness.put("pods", &format!("p{n}"), "1").await;
+    }
+    let mut watch = harness.watch_all("pods").await;
+    let mut copy = Copy::default();
+    for response in watch.until(BookmarkKind::InitialStateEnd).await {
+        copy.apply(&response);
+    }
+    copy.disconnect();
+    harness.put("pods", "p1", "2").await;
+    harness.put("pods", "p2", "2").await;
+    harness.delete("pods", "p3").await;
+    harness.delete("pods", "p4").await;
+    harness.put("pods", "p4", "again").await;
+    harness.delete("pods", "p4").await;
+    harness.put("pods", "new", "1").await;
+    // So that no deletion stands at the compacted revision, where it is always kept.
+    harness.put("other", "x", "").await;
+    copy
+}
+
+/// A watch from the copy's token that soon says where it is.
+async fn resume(harness: &Harness, copy: &Copy) -> Watching {
+    let mut request = watch("pods", Some(Start::ResumeToken(copy.token.clone())));
+    request.bookmark_interval = millis(100);
+    harness.watch(request).await.unwrap()
+}
+
+async fn catch_up(harness: &Harness, copy: &mut Copy) -> Vec<v1::WatchResponse> {
+    let responses = resume(harness, copy)
+        .await
+        .through(harness.revision())
+        .await;
+    for response in &responses {
+        copy.apply(response);
+    }
+    let pages = harness.pages(everything("pods"), 0).await;
+    let listed = pages.iter().flat_map(|page| &page.resources);
+    assert!(copy.objects.values().eq(listed), "the copy differs");
+    responses
+}
+
+#[tokio::test(start_paused = true)]
+async fn step_1_resumes_from_the_window() {
+    let harness = Harness::start().await;
+    let mut copy = history(&harness).await;
+    let responses = catch_up(&harness, &mut copy).await;
+    assert_eq!(kinds(&responses)[0], BookmarkKind::Resumed);
+    assert_eq!(harness.server.hub().resumes().of(ResumeStep::Window), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn step_2_resumes_from_the_log() {
+    let mut options = ServerOptions::default();
+    let pods = Collection::new("pods").unwrap();
+    options.hub.cache_sizes = HashMap::from([(pods, 0)]);
+    let harness = Harness::with(options, StoreOptions::default()).await;
+    let mut copy = history(&harness).await;
+    let responses = catch_up(&harness, &mut copy).await;
+    assert_eq!(kinds(&responses)[0], BookmarkKind::Resumed);
+    assert_eq!(harness.server.hub().resumes().of(ResumeStep::Log), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn step_3_gives_exactly_the_net_difference() {
+    let harness = Harness::with(small(), store(false)).await;
+    let mut copy = history(&harness).await;
+    harness.compact(harness.revision()).await;
+    let responses = catch_up(&harness, &mut copy).await;
+    assert_eq!(kinds(&responses)[0], BookmarkKind::NetBegin);
+    // Every tombstone of the gap, also of what was created in it.
+    let wanted = ["^p1@11", "^p2@12", "-p3@13", "-p4@16", "^new@17"];
+    assert_eq!(short(&responses), wanted);
+    assert_eq!(
+        harness.server.hub().resumes().of(ResumeStep::NetDifference),
+        1
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn step_4_gives_a_manifest_when_deletions_are_forgotten() {
+    let harness = Harness::with(small(), store(true)).await;
+    let mut copy = history(&harness).await;
+    harness.compact(harness.revision()).await;
+    let responses = catch_up(&harness, &mut copy).await;
+    assert_eq!(kinds(&responses)[0], BookmarkKind::ManifestBegin);
+    let wanted = [
+        "^new@17", ".p0@1", "^p1@11", "^p2@12", ".p5@6", ".p6@7", ".p7@8", ".p8@9", ".p9@10",
+    ];
+    assert_eq!(short(&responses), wanted);
+    for event in responses.iter().flat_map(|r| &r.events) {
+        let resource = event.resource.as_ref().unwrap();
+        let unchanged = event.r#type() == EventType::Unchanged;
+        assert_eq!(resource.value.is_empty(), unchanged);
+    }
+    assert_eq!(harness.server.hub().resumes().of(ResumeStep::Manifest), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn step_4_sends_the_state_when_most_of_it_has_changed() {
+    let harness = Harness::with(small(), store(false)).await;
+    let mut copy = history(&harness).await;
+    let puts = (0..70).map(|n| put(resource("pods", &format!("q{n}"), "x", &[])));
+    let last = harness.batch(puts.collect()).await;
+    harness.compact(last).await;
+    let responses = catch_up(&harness, &mut copy).await;
+    assert_eq!(kinds(&responses)[0], BookmarkKind::InitialStateBegin);
+    assert_eq!(
+        harness.server.hub().resumes().of(ResumeStep::InitialState),
+        1
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_net_difference_resumes_from_any_of_its_tokens() {
+    let harness = Harness::with(small(), store(false)).await;
+    let copy = history(&harness).await;
+    harness.compact(harness.revision()).await;
+    let mut whole = resume(&harness, &copy).await;
+    let responses = whole.through(harness.revision()).await;
+    assert!(responses.len() > 3);
+    for cut in 1..responses.len() {
+        let mut copy = copy.clone();
+        for response in &responses[..cut] {
+            copy.apply(response);
+        }
+        copy.disconnect();
+        // Meanwhile the world goes on, and is compacted again.
+        harness.put("pods", "p5", &format!("cut {cut}")).await;
+        if cut % 2 == 0 {
+            harness.compact(harness.revision()).await;
+        }
+        catch_up(&harness, &mut copy).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exact_watch_never_goes_on_in_the_middle_of_a_net_difference() {
+    let harness = Harness::with(small(), store(false)).await;
+    let copy = history(&harness).await;
+    harness.compact(12).await;
+    let mut first = harness.resume("pods", &copy.token).await;
+    let midway = first.through(12).await;
+    assert!(!kinds(&midway).contains(&BookmarkKind::InitialStateEnd));
+    // Not compacted itself, and yet this client holds no state that ever was.
+    let midway = token(&midway);
+    let mut request = watch("pods", Some(Start::ResumeToken(midway)));
+    request.catch_up = v1::CatchUp::Exact.into();
+    let refused = harness.watch(request).await.err().expect("an error");
+    assert_eq!(refused.code(), tonic::Code::OutOfRange);
+    assert_eq!(reason(&refused), "REVISION_COMPACTED");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_horizon_is_looked_at_again_at_every_chunk() {
+    let harness = Harness::with(small(), store(true)).await;
+    for n in 0..10 {
+        harness.put("pods", &format!("p{n}"), "1").await;
+    }
+    let listed = harness.list("pods").await;
+    let resources = listed.resources.into_iter();
+    let mut copy = Copy::holding(resources.map(|r| (name_of(&r), r)).collect());
+    copy.token = listed.resume_token;
+    // More than the transport holds, so that the difference stops midway.
+    let filler = "x".repeat(200_000);
+    for n in 0..40 {
+        harness.put("pods", &format!("f{n}"), &filler).await;
+    }
+    harness.compact(harness.revision()).await;
+    let mut watch = resume(&harness, &copy).await;
+    copy.apply(&watch.next().await.unwrap().unwrap());
+    assert_eq!(
+        harness.server.hub().resumes().of(ResumeStep::NetDifference),
+        1
+    );
+    harness.delete("pods", "p1").await;
+    harness.put("other", "x", "").await;
+    // The deletion is forgotten before the stream gets to it.
+    harness.compact(harness.revision()).await;
+    let refused = loop {
+        match watch.next().await {
+            Ok(Some(response)) => copy.apply(&response),
+            Ok(None) => panic!("ended well"),
+            Err(refused) => break refused,
+        }
+    };
+    assert_eq!(reason(&refused), "REVISION_COMPACTED");
+    copy.disconnect();
+    catch_up(&harness, &mut copy).await;
+    assert_eq!(harness.server.hub().resumes().of(ResumeStep::Manifest), 1);
+}
+
+fn write(name: &str, value: &str) -> WriteBatch {
+    let operation = Operation::Put {
+        key: Key::new("pods", "default", name).unwrap(),
+        condition: PutCondition::Any,
+        content: Content {
+            value: value.as_bytes().to_vec().into(),
+            ..Content::default()
+        },
+    };
+    WriteBatch {
+        operations: vec![operation],
+        request: None,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_compaction_overtakes_goes_on_with_the_present_state() {
+    let harness = Harness::start().await;
+    harness.put("pods", "kept", "1").await;
+    harness.put("pods", "gone", "1").await;
+    let mut watches = Vec::new();
+    for exact in [true, false] {
+        let mut request = watch("pods", None);
+        request.bookmark_interval = millis(1000);
+        if exact {
+            request.catch_up = v1::CatchUp::Exact.into();
+        } else {
+            request.delivery_mode = v1::DeliveryMode::Latest.into();
+        }
+        let mut watch = harness.watch(request).await.unwrap();
+        watch.until(BookmarkKind::InitialStateEnd).await;
+        watches.push(watch);
+    }
+    // More groups than the feed holds, written and compacted while the hub gets no turn.
+    for n in 0..1000 {
+        harness
+            .store
+            .commit(write("a", &n.to_string()))
+            .await
+            .unwrap();
+    }
+    harness.delete_in_store("pods", "gone").await;
+    let head = harness.store.progress().revision;
+    harness.store.compact(head, true).await.unwrap();
+    let names: Vec<_> = harness
+        .list("pods")
+        .await
+        .resources
+        .into_iter()
+        .map(|r| (r.key.unwrap().name, r.revision))
+        .collect();
+    assert_eq!(names, [("a".to_owned(), 1002), ("kept".to_owned(), 1)]);
+    let ended = loop {
+        match watches[0].next().await {
+            Ok(Some(response)) => assert!(response.events.is_empty(), "a gap: {response:?}"),
+            Ok(None) => panic!("ended well"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(reason(&ended), "REVISION_COMPACTED");
+    let caught_up = watches[1].through(head.to_wire()).await;
+    assert_eq!(short(&caught_up), ["^a@1002", "-gone@1003"]);
+    let written = harness.put("pods", "after", "1").await;
+    assert_eq!(
+        short(&watches[1].through(written.revision).await),
+        ["+after@1004"]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_write_to_a_collection_is_seen_though_its_watchers_come_and_go() {
+    let harness = Harness::start().await;
+    let hub = harness.server.hub().clone();
+    for n in 0..500 {
+        let collection = Collection::new(&format!("c{n}")).unwrap();
+        let (watched, hub) = (collection.clone(), hub.clone());
+        let come_and_go = tokio::spawn(async move {
+            let selector = std::sync::Arc::new(listwatch_server::selector::Selector::all(watched));
+            for _ in 0..4 {
+                let start = listwatch_server::hub::StartPoint::InitialState;
+                let mode = listwatch_server::hub::DeliveryMode::EveryChange;
+                drop(hub.watch(selector.clone(), start, mode).await.unwrap());
+            }
+        });
+        let key = Key::new(collection.as_str(), "", "a").unwrap();
+        let mut batch = write("a", "1");
+        if let Operation::Put { key: target, .. } = &mut batch.operations[0] {
+            *target = key.clone();
+        }
+        let committed = harness.store.commit(batch).await.unwrap();
+        come_and_go.await.unwrap();
+        let hub = harness.server.hub();
+        hub.wait_applied(committed.revision).await.unwrap();
+        let (object, at) = hub.get(&key).await.unwrap();
+        assert!(at >= committed.revision && at > Revision::ZERO);
+        assert!(
+            object.is_some(),
+            "{collection} was written and is not there"
+        );
+    }
+}
