@@ -298,34 +298,29 @@ impl Cursor {
         self.draining = true;
     }
 
-    /// Net difference: from the store while the window does not reach back, else from the
-    /// window, until everything that was left out as superseded has been delivered.
+    /// Net difference: from the store, until everything that was left out as superseded has
+    /// been delivered. Never from the window, which would give every change of a key where
+    /// one is promised.
     async fn step_net(&mut self, settles_at: Revision) -> Result<Step, HubError> {
-        let read = self.read_window();
+        let name = self.selector.collection();
+        let store = &self.held.hub.store;
+        let read = store
+            .changes_since(Some(name), self.position, self.limit())
+            .await;
         let (commits, reached, settles_at) = match read {
-            Some((WindowRead::Commits { commits, .. }, upto)) => (commits, upto, settles_at),
-            _ => {
-                let name = self.selector.collection();
-                let store = &self.held.hub.store;
-                match store
-                    .changes_since(Some(name), self.position, self.limit())
-                    .await
-                {
-                    Ok(mut chunk) => {
-                        fit(&mut chunk, self.limit());
-                        self.held.hub.wait_applied(chunk.scanned_to).await?;
-                        // What was left out of this chunk had a successor at `head` or
-                        // below: the client is whole once it has got that far.
-                        let commits = share(chunk.commits);
-                        (commits, chunk.scanned_to, settles_at.max(chunk.head))
-                    }
-                    Err(StoreError::Forgotten { .. }) if self.mode == DeliveryMode::Latest => {
-                        return Ok(self.fall_behind());
-                    }
-                    Err(StoreError::Forgotten { .. }) => return Err(self.compacted().into()),
-                    Err(error) => return Err(error.into()),
-                }
+            Ok(mut chunk) => {
+                fit(&mut chunk, self.limit());
+                self.held.hub.wait_applied(chunk.scanned_to).await?;
+                // What was left out of this chunk had a successor at `head` or
+                // below: the client is whole once it has got that far.
+                let commits = share(chunk.commits);
+                (commits, chunk.scanned_to, settles_at.max(chunk.head))
             }
+            Err(StoreError::Forgotten { .. }) if self.mode == DeliveryMode::Latest => {
+                return Ok(self.fall_behind());
+            }
+            Err(StoreError::Forgotten { .. }) => return Err(self.compacted().into()),
+            Err(error) => return Err(error.into()),
         };
         let deliveries = commits
             .iter()
