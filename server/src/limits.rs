@@ -110,3 +110,6 @@ pub const COPY_BATCH_RECORDS: usize = 64;
 /// A segment is copied once a third of it is garbage: so a byte is copied at most about
 /// twice for each byte that is freed.
 pub const GARBAGE_SHARE: u64 = 3;
+/// Segments that are open at a time: sled keeps what was read of each in memory, up to
+/// its whole size.
+pub const MAX_OPEN_SEGMENTS: usize = 16;

@@ -118,7 +118,7 @@ pub(super) fn create(
     write_synced(&folder.join(CREATING), b"")?;
     sync_folder(folder)?;
     let size = segment::page_segment_bytes(options.segment_bytes);
-    let first = Arc::new(Segment::create(folder, 1, 1, size)?);
+    let first = Arc::new(Segment::create(folder, 1, 1, size, &Arc::default())?);
     Head::create(folder, id, Revision::ZERO)?;
     let bounds = Bounds {
         progress: Progress::default(),
@@ -148,10 +148,11 @@ fn load(
         progress: manifest.progress(),
         ..State::default()
     };
+    let open = Arc::default();
     let mut answers = Vec::new();
     let mut segments = Vec::with_capacity(manifest.segments.len());
     for entry in &manifest.segments {
-        let segment = Segment::open(folder, entry)?;
+        let segment = Segment::open(folder, entry, &open)?;
         let tally = check(&segment, Some(entry), &mut |stored| match stored {
             Stored::Entry(entry) => {
                 state.add(&entry);
@@ -166,6 +167,9 @@ fn load(
             }
         })?;
         *segment.tally.lock() = tally;
+        if entry.sealed {
+            segment.rest();
+        }
         segments.push(Arc::new(segment));
     }
     let revision = state.progress.revision;
@@ -187,6 +191,7 @@ fn load(
         clock: options.clock.clone(),
         ballast: Ballast::new(folder, options.ballast_bytes),
         segments: RwLock::new(Arc::new(segments)),
+        open,
         bounds: Mutex::new(Bounds {
             progress: state.progress,
             next_segment: manifest.next_segment,

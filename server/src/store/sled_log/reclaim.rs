@@ -141,7 +141,7 @@ impl SledLog {
             bounds.next_segment - 1
         };
         let size = segment::page_segment_bytes(self.segment_bytes);
-        let new = Segment::create(&self.folder, number, first.first, size)?;
+        let new = Segment::create(&self.folder, number, first.first, size, &self.open)?;
         // Until the manifest names it, it is a leftover.
         new.doom();
         new.last
@@ -156,6 +156,7 @@ impl SledLog {
         };
         for segment in old {
             copier.segment(segment)?;
+            self.rest_surplus(segments);
         }
         self.step("copied");
         new.finish()?;

@@ -236,6 +236,7 @@ fn salvage_segment(
             number: 0,
             ..entry.clone()
         },
+        &Arc::default(),
     )?;
     let mut bad = 0u64;
     segment.scan((Bound::Unbounded, Bound::Unbounded), &mut |item| {
