@@ -121,6 +121,24 @@ impl SledLog {
             .map(|(run, ..)| run)
     }
 
+    /// Three times normally, so that writers keep their rate; less when garbage comes
+    /// faster than it goes, else files would grow without end; nothing when the store is
+    /// full and writes wait for the room.
+    fn rest(&self, segments: &[Arc<Segment>]) -> u32 {
+        if self.room() != Room::Ample {
+            return 0;
+        }
+        let all: u64 = segments.iter().map(|segment| segment.bytes()).sum();
+        let garbage = segments.iter().map(|s| s.garbage.load(Ordering::Relaxed));
+        let garbage: u64 = garbage.sum();
+        let live = all.saturating_sub(garbage);
+        if garbage > 4 * (live + self.segment_bytes) {
+            1
+        } else {
+            3
+        }
+    }
+
     fn copy(
         &self,
         segments: &[Arc<Segment>],
@@ -152,7 +170,7 @@ impl SledLog {
             new: &new,
             live,
             older_garbage,
-            full: self.room() != Room::Ample,
+            rest: self.rest(segments),
         };
         for segment in old {
             copier.segment(segment)?;
@@ -207,8 +225,8 @@ struct Copier<'a> {
     new: &'a Segment,
     live: &'a Live<'a>,
     older_garbage: bool,
-    /// Writes wait for the room.
-    full: bool,
+    /// How many times as long as it works it leaves disk and processor to others.
+    rest: u32,
 }
 
 impl Copier<'_> {
@@ -236,9 +254,7 @@ impl Copier<'_> {
             };
             self.batch(items)?;
             from = Bound::Excluded(last);
-            if !self.full {
-                pause(begun.elapsed());
-            }
+            std::thread::sleep((begun.elapsed() * self.rest).min(Duration::from_millis(50)));
         }
     }
 
@@ -287,9 +303,4 @@ fn slot_of(stored: &Stored) -> Slot {
         Stored::Entry(entry) => entry.slot,
         Stored::Answer(slot, ..) => *slot,
     }
-}
-
-/// The writer and the readers get three quarters of the time.
-fn pause(worked: Duration) {
-    std::thread::sleep((worked * 3).min(Duration::from_millis(50)));
 }
