@@ -72,6 +72,8 @@ struct SledLog {
     writing: Mutex<Head>,
     /// A write failed, and when the disk was last tried.
     failed: Mutex<Option<Failure>>,
+    /// Group commits so far: whether there are writers to make way for.
+    appends: AtomicU64,
     /// Bytes on disk of all segments but the newest.
     sealed_bytes: AtomicU64,
     /// What was discarded while segments were being copied.
@@ -201,6 +203,7 @@ impl Log for SledLog {
         let Some(last) = entries.last() else {
             return Ok(());
         };
+        self.appends.fetch_add(1, Ordering::Relaxed);
         let mut head = self.writing.lock();
         let mut segments = self.segments();
         let refused = || AppendError::Refused(StoreError::Closed);

@@ -213,6 +213,7 @@ fn load(
         }),
         writing: Mutex::new(head),
         failed: Mutex::default(),
+        appends: 0.into(),
         sealed_bytes: 0.into(),
         discarded_meanwhile: Mutex::default(),
         closed: false.into(),

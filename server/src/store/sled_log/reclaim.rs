@@ -171,6 +171,7 @@ impl SledLog {
             live,
             older_garbage,
             rest: self.rest(segments),
+            appends: 0,
         };
         for segment in old {
             copier.segment(segment)?;
@@ -227,6 +228,8 @@ struct Copier<'a> {
     older_garbage: bool,
     /// How many times as long as it works it leaves disk and processor to others.
     rest: u32,
+    /// Appends when it last looked.
+    appends: u64,
 }
 
 impl Copier<'_> {
@@ -254,7 +257,13 @@ impl Copier<'_> {
             };
             self.batch(items)?;
             from = Bound::Excluded(last);
-            std::thread::sleep((begun.elapsed() * self.rest).min(Duration::from_millis(50)));
+            // Only where someone writes is there anyone to wait for.
+            let appends = self.log.appends.load(Ordering::Relaxed);
+            if appends != self.appends {
+                self.appends = appends;
+                let rest = begun.elapsed() * self.rest;
+                std::thread::sleep(rest.min(Duration::from_millis(50)));
+            }
         }
     }
 
