@@ -121,6 +121,24 @@ impl SledLog {
             .map(|(run, ..)| run)
     }
 
+    /// Three times normally, so that writers keep their rate; less when garbage comes
+    /// faster than it goes, else files would grow without end; nothing when the store is
+    /// full and writes wait for the room.
+    fn rest(&self, segments: &[Arc<Segment>]) -> u32 {
+        if self.room() != Room::Ample {
+            return 0;
+        }
+        let all: u64 = segments.iter().map(|segment| segment.bytes()).sum();
+        let garbage = segments.iter().map(|s| s.garbage.load(Ordering::Relaxed));
+        let garbage: u64 = garbage.sum();
+        let live = all.saturating_sub(garbage);
+        if garbage > 4 * (live + self.segment_bytes) {
+            1
+        } else {
+            3
+        }
+    }
+
     fn copy(
         &self,
         segments: &[Arc<Segment>],
@@ -141,7 +159,7 @@ impl SledLog {
             bounds.next_segment - 1
         };
         let size = segment::page_segment_bytes(self.segment_bytes);
-        let new = Segment::create(&self.folder, number, first.first, size)?;
+        let new = Segment::create(&self.folder, number, first.first, size, &self.open)?;
         // Until the manifest names it, it is a leftover.
         new.doom();
         new.last
@@ -152,10 +170,12 @@ impl SledLog {
             new: &new,
             live,
             older_garbage,
-            full: self.room() != Room::Ample,
+            rest: self.rest(segments),
+            appends: 0,
         };
         for segment in old {
             copier.segment(segment)?;
+            self.rest_surplus(segments);
         }
         self.step("copied");
         new.finish()?;
@@ -206,8 +226,10 @@ struct Copier<'a> {
     new: &'a Segment,
     live: &'a Live<'a>,
     older_garbage: bool,
-    /// Writes wait for the room.
-    full: bool,
+    /// How many times as long as it works it leaves disk and processor to others.
+    rest: u32,
+    /// Appends when it last looked.
+    appends: u64,
 }
 
 impl Copier<'_> {
@@ -235,8 +257,12 @@ impl Copier<'_> {
             };
             self.batch(items)?;
             from = Bound::Excluded(last);
-            if !self.full {
-                pause(begun.elapsed());
+            // Only where someone writes is there anyone to wait for.
+            let appends = self.log.appends.load(Ordering::Relaxed);
+            if appends != self.appends {
+                self.appends = appends;
+                let rest = begun.elapsed() * self.rest;
+                std::thread::sleep(rest.min(Duration::from_millis(50)));
             }
         }
     }
@@ -286,9 +312,4 @@ fn slot_of(stored: &Stored) -> Slot {
         Stored::Entry(entry) => entry.slot,
         Stored::Answer(slot, ..) => *slot,
     }
-}
-
-/// The writer and the readers get three quarters of the time.
-fn pause(worked: Duration) {
-    std::thread::sleep((worked * 3).min(Duration::from_millis(50)));
 }
