@@ -18,5 +18,6 @@ mod resume_promises;
 mod simulation;
 mod tidy;
 mod validator;
+mod watch_many;
 mod watch_promises;
 mod writes;

@@ -209,3 +209,7 @@ pub const MAX_STEPS_A_POLL: usize = 16;
 /// Segments that are open at a time: sled keeps what was read of each in memory, up to
 /// its whole size.
 pub const MAX_OPEN_SEGMENTS: usize = 16;
+/// Watches on one WatchMany stream.
+pub const MAX_WATCHES_PER_STREAM: usize = 10_000;
+/// Watches of one WatchMany stream that are being opened at a time; further requests wait.
+pub const MAX_OPENING_WATCHES: usize = 64;

@@ -182,6 +182,25 @@ impl Cursor {
         }
     }
 
+    /// How changes are delivered.
+    pub fn mode(&self) -> DeliveryMode {
+        self.mode
+    }
+
+    /// The revision up to which nothing is left to deliver, if that is now so.
+    pub fn rest(&mut self) -> Option<Revision> {
+        if self.has_news() {
+            return None;
+        }
+        // What is applied by now has been marked: without a mark it was nothing to this.
+        let applied = self.latest();
+        if self.has_news() {
+            return None;
+        }
+        self.position = self.position.max(applied);
+        Some(self.position)
+    }
+
     /// There may be something to deliver.
     pub fn has_news(&self) -> bool {
         self.draining
