@@ -478,3 +478,32 @@ async fn the_hub_is_open_to_the_program_around_it() {
     let (object, _) = hub.get(&key).await.unwrap();
     assert_eq!(object.unwrap().content.value, "1");
 }
+
+#[tokio::test]
+async fn a_data_folder_is_one_servers_at_a_time_and_outlives_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let start = || {
+        Server::builder()
+            .data_dir(&path, StoreOptions::default())
+            .options(endless_grace())
+            .start()
+    };
+    let server = start().await.unwrap();
+    let client = in_memory(&server).await;
+    client.update(put("a", "1")).await.unwrap();
+    let error = start().await.unwrap_err();
+    assert!(matches!(error, ServerError::Store(_)), "{error:?}");
+    assert!(
+        error.to_string().contains(&path.display().to_string()),
+        "{error}"
+    );
+    drop(client);
+    server.drain();
+    ends(server).await;
+    // Closed when the server has ended: it opens again at once.
+    let server = start().await.unwrap();
+    assert_eq!(names(&in_memory(&server).await).await, ["a"]);
+    server.drain();
+    ends(server).await;
+}
