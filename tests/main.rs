@@ -6,12 +6,16 @@
 
 mod admin;
 mod bad_input;
+mod command_line;
 mod embedding;
 mod error_reasons;
 mod harness;
+mod histories;
 mod process;
 mod python;
+mod read_promises;
 mod resume_promises;
+mod simulation;
 mod tidy;
 mod validator;
 mod watch_promises;

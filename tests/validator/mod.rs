@@ -300,7 +300,7 @@ impl<'a> Check<'a> {
                 format!("the bookmark {revision} below the event {reached}"),
             );
         }
-        if self.stage == Stage::Live {
+        if self.stage == Stage::Live && promises {
             self.live_upto(bookmark);
         }
         let kind = bookmark.kind();

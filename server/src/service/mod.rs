@@ -12,7 +12,11 @@ mod watch;
 mod wire;
 mod write;
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{
+    pin::Pin,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use futures::Stream;
 use listwatch::v1::{self, list_watch_service_server::ListWatchService};
@@ -39,6 +43,9 @@ pub struct ServiceOptions {
     pub fields: SelectableFields,
     /// Time for deadlines.
     pub clock: Clock,
+    /// What spreads watches over time comes from this seed (simulations); `None`: from the
+    /// system.
+    pub seed: Option<u64>,
 }
 
 impl Default for ServiceOptions {
@@ -50,6 +57,7 @@ impl Default for ServiceOptions {
             min_watch_life: limits::DEFAULT_MIN_WATCH_LIFE,
             fields: SelectableFields::default(),
             clock: Clock::system(),
+            seed: None,
         }
     }
 }
@@ -73,6 +81,8 @@ pub(crate) struct Service {
     options: Arc<ServiceOptions>,
     /// Turns true when the server is going away.
     going_away: signal::Receiver<bool>,
+    /// So far; each gets jitter of its own from the seed.
+    watches_opened: Arc<AtomicU64>,
 }
 
 impl Service {
@@ -85,6 +95,7 @@ impl Service {
             hub,
             options: Arc::new(options),
             going_away,
+            watches_opened: Arc::default(),
         }
     }
 

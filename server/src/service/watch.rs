@@ -6,7 +6,7 @@
 
 use std::{
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -15,12 +15,12 @@ use bytes::Bytes;
 use futures::{Stream, future::BoxFuture};
 use listwatch::v1::{self, BookmarkKind, watch_request::Start};
 use prost::Message as _;
-use rand::Rng as _;
 use tokio::{
     sync::watch as signal,
     time::{Instant, Sleep, sleep_until},
 };
 use tonic::{Code, Status};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
     Service,
@@ -88,17 +88,23 @@ impl Service {
             .watch(selector, start, mode)
             .await
             .map_err(status::hub)?;
+        let mut jitter = Jitter(match self.options.seed {
+            Some(seed) => seed ^ self.watches_opened.fetch_add(1, Ordering::Relaxed) << 32,
+            None => rand::random(),
+        });
         let now = Instant::now();
         let watch = Watch {
             store: self.store().id(),
             cursor,
-            ends_at: now + jittered_life(self.options.min_watch_life),
+            ends_at: now + self.options.min_watch_life.mul_f64(1.0 + jitter.next()),
             bookmark_at: now + shape.bookmark_interval,
             shape,
             held_until: None,
             has_waited: false,
+            catching_up: false,
             coalesced: 0,
             going_away: self.going_away.clone(),
+            jitter,
             over: false,
         };
         Ok(WatchFrames::new(watch))
@@ -199,9 +205,16 @@ fn catch_up(number: i32) -> Result<CatchUp, Invalid> {
     }
 }
 
-/// Spread over twice the time, so that watches opened together do not end together.
-fn jittered_life(least: Duration) -> Duration {
-    least.mul_f64(1.0 + rand::rng().random::<f64>())
+/// Random numbers that spread watches over time, so that those opened together neither end
+/// nor speak together. Eight bytes, since there is one for each watch.
+struct Jitter(u64);
+
+impl Jitter {
+    /// The next one, in `0.0..1.0`.
+    fn next(&mut self) -> f64 {
+        self.0 = xxh3_64(&self.0.to_le_bytes());
+        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+    }
 }
 
 /// What a watch can do next.
@@ -230,9 +243,12 @@ struct Watch {
     held_until: Option<Instant>,
     /// It has waited since the last response: what comes next may be held back.
     has_waited: bool,
+    /// It has resumed, and has not yet said that it has caught up.
+    catching_up: bool,
     /// Changes left out since the last bookmark.
     coalesced: u64,
     going_away: signal::Receiver<bool>,
+    jitter: Jitter,
     /// The last response has been given.
     over: bool,
 }
@@ -270,7 +286,9 @@ impl Watch {
         if !step.deliveries.is_empty() || step.begins.is_some() || step.completes {
             return Next::Frame(self.response(step));
         }
-        if now >= self.bookmark_at {
+        // A client that has come back is stale until it hears that nothing is missing.
+        let caught_up = step.idle && std::mem::take(&mut self.catching_up);
+        if caught_up || now >= self.bookmark_at {
             return Next::Frame(self.only_bookmark(BookmarkKind::Progress));
         }
         if step.idle {
@@ -297,7 +315,7 @@ impl Watch {
     /// Something has been sent.
     fn sent(&mut self) {
         // Bookmarks of watches that were opened together drift apart.
-        let vary = rand::rng().random_range(0.9..1.0);
+        let vary = 1.0 - 0.1 * self.jitter.next();
         self.bookmark_at = Instant::now() + self.shape.bookmark_interval.mul_f64(vary);
         self.has_waited = false;
         self.held_until = None;
@@ -315,6 +333,7 @@ impl Watch {
             (None, false) => BookmarkKind::Progress,
         };
         self.over |= step.completes && self.shape.initial_only;
+        self.catching_up |= kind == BookmarkKind::Resumed;
         // Midway through an initial state there is no position to promise.
         if kind != BookmarkKind::Progress || self.cursor.position().is_some() {
             frame.bookmark(self.bookmark(kind));
