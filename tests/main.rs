@@ -9,6 +9,7 @@ mod bad_input;
 mod error_reasons;
 mod harness;
 mod histories;
+mod known_faults;
 mod process;
 mod read_promises;
 mod resume_promises;
