@@ -11,6 +11,7 @@ mod embedding;
 mod error_reasons;
 mod harness;
 mod histories;
+mod known_faults;
 mod process;
 mod python;
 mod read_promises;
