@@ -289,7 +289,12 @@ pub fn token(responses: &[v1::WatchResponse]) -> String {
     let bookmarks = responses
         .iter()
         .filter_map(|response| response.bookmark.as_ref());
-    bookmarks.last().expect("a bookmark").resume_token.clone()
+    bookmarks
+        .rev()
+        .next()
+        .expect("a bookmark")
+        .resume_token
+        .clone()
 }
 
 pub fn key(collection: &str, name: &str) -> v1::Key {
