@@ -1,20 +1,24 @@
 //! Tests of the whole product, through its public API. Named after the promises that they
 //! hold: see `tests/README.md`.
 
-// A test binary is nobody's library.
-#![allow(unreachable_pub)]
+// A test binary is nobody's library, and its helpers fail as its tests do.
+#![allow(unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
 
 mod admin;
 mod bad_input;
+mod command_line;
+mod embedding;
 mod error_reasons;
 mod harness;
 mod histories;
 mod known_faults;
 mod process;
+mod python;
 mod read_promises;
 mod resume_promises;
 mod simulation;
 mod tidy;
 mod validator;
+mod watch_many;
 mod watch_promises;
 mod writes;

@@ -206,3 +206,10 @@ pub const REREAD_PAUSE: Duration = Duration::from_secs(1);
 pub const MAX_FILED_VALUES: usize = 16;
 /// Steps that a watch takes in one poll when there is nothing to send.
 pub const MAX_STEPS_A_POLL: usize = 16;
+/// Segments that are open at a time: sled keeps what was read of each in memory, up to
+/// its whole size.
+pub const MAX_OPEN_SEGMENTS: usize = 16;
+/// Watches on one WatchMany stream.
+pub const MAX_WATCHES_PER_STREAM: usize = 10_000;
+/// Watches of one WatchMany stream that are being opened at a time; further requests wait.
+pub const MAX_OPENING_WATCHES: usize = 64;

@@ -1,10 +1,12 @@
 //! What is no request at all: broken protobuf, broken frames, garbage on the port. The
 //! server answers in its own words where it can answer, and goes on serving.
 
+use std::time::Duration;
+
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http_body_util::{BodyExt as _, Full};
 use listwatch::v1;
-use listwatch_server::{Server, limits};
+use listwatch_server::{Server, ServerOptions, limits};
 use prost::Message as _;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -365,8 +367,14 @@ struct Port {
 
 impl Port {
     async fn open() -> Self {
+        // What holds up the end would hold it up for ever.
+        let options = ServerOptions {
+            shutdown_grace: Duration::from_secs(24 * 3600),
+            ..ServerOptions::default()
+        };
         let server = Server::builder()
             .listen("127.0.0.1:0")
+            .options(options)
             .start()
             .await
             .unwrap();
@@ -464,7 +472,7 @@ async fn connections_that_say_half_a_thing_hold_up_neither_others_nor_the_end() 
     server.drain();
     // Those that have begun a request get the grace; the rest are closed at once.
     drop(silent.split_off(PREFACE.len()));
-    let joined = tokio::time::timeout(PATIENCE / 2, server.join()).await;
+    let joined = tokio::time::timeout(PATIENCE, server.join()).await;
     joined
         .expect("silent connections hold the server up")
         .unwrap();
@@ -487,6 +495,44 @@ async fn an_http1_request_gets_an_http_answer() {
         assert!(reply.starts_with(b"HTTP/1."), "{}", reply.escape_ascii());
     }
     port.still_serves().await;
+    port.ends().await;
+}
+
+/// What any web page can make a browser send to a server on the same machine.
+#[tokio::test]
+async fn a_web_page_cannot_write() {
+    let port = Port::open().await;
+    let create = v1::CreateRequest {
+        resource: Some(resource("pods", "new", "x", &[])),
+        ..v1::CreateRequest::default()
+    }
+    .encode_to_vec();
+    let body = framed(0, create.len() as u32, &create);
+    let simple = [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data",
+    ];
+    for content_type in simple {
+        let head = format!(
+            "POST /listwatch.v1.ListWatchService/Create HTTP/1.1\r\nhost: x\r\n\
+             origin: http://example.com\r\nconnection: close\r\n\
+             content-type: {content_type}\r\ncontent-length: {}\r\n\r\n",
+            body.len(),
+        );
+        let mut connection = port.connect().await;
+        let request = [head.as_bytes(), &body].concat();
+        connection.write_all(&request).await.unwrap();
+        let mut reply = Vec::new();
+        let read = tokio::time::timeout(PATIENCE, connection.read_to_end(&mut reply)).await;
+        read.expect("no answer").unwrap();
+        assert!(
+            reply.starts_with(b"HTTP/1.1 415 "),
+            "{}",
+            reply.escape_ascii()
+        );
+    }
+    assert_eq!(port.client.status().await.unwrap().revision, 0);
     port.ends().await;
 }
 

@@ -1,6 +1,7 @@
 //! The RPCs: validate, then ask the hub or the store. No state of their own.
 
 mod admin;
+mod body;
 mod edge;
 mod frame;
 mod read;
@@ -9,6 +10,7 @@ mod route;
 mod status;
 mod token;
 mod watch;
+mod watch_many;
 mod wire;
 mod write;
 
@@ -110,7 +112,7 @@ type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 #[tonic::async_trait]
 impl ListWatchService for Service {
     type WatchStream = watch::WatchFrames;
-    type WatchManyStream = Responses<v1::WatchManyResponse>;
+    type WatchManyStream = watch_many::ManyFrames;
 
     async fn get(
         &self,
@@ -139,11 +141,10 @@ impl ListWatchService for Service {
 
     async fn watch_many(
         &self,
-        _: Request<Streaming<v1::WatchManyRequest>>,
+        request: Request<Streaming<v1::WatchManyRequest>>,
     ) -> Result<Response<Self::WatchManyStream>, Status> {
-        Err(status::unsupported(
-            "WatchMany is not built yet; open a Watch for each selector",
-        ))
+        let frames = watch_many::ManyFrames::new(self.clone(), request.into_inner());
+        Ok(Response::new(frames))
     }
 
     async fn create(

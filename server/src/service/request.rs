@@ -74,7 +74,7 @@ impl From<KeyError> for Invalid {
     }
 }
 
-fn at_most(field: &str, what: &str, size: usize, limit: usize) -> Result<(), Invalid> {
+pub(crate) fn at_most(field: &str, what: &str, size: usize, limit: usize) -> Result<(), Invalid> {
     if size > limit {
         Err(Invalid::too_large(field, what, size, limit))
     } else {
@@ -339,11 +339,9 @@ fn selector_parts(selector: v1::Selector, known: &SelectableFields) -> Result<Se
         // The beginning of a name: what is added makes a whole one of it.
         crate::store::ObjectName::new("", &selector.name_prefix)
             .or_else(|_| crate::store::ObjectName::new("", &format!("{}0", selector.name_prefix)))
-            .map_err(|error| match Invalid::from(error) {
-                invalid => Invalid {
-                    field: "name_prefix".into(),
-                    ..invalid
-                },
+            .map_err(|error| Invalid {
+                field: "name_prefix".into(),
+                ..Invalid::from(error)
             })?;
     }
     let requirements = selector.labels.len() + selector.fields.len();

@@ -269,7 +269,7 @@ impl<L: Log> Core<L> {
         };
         check()?;
         let at_least = limit.items.clamp(1, MAX_SCAN_RECORDS);
-        let (head, (slots, all)) = {
+        let (mut head, (slots, all)) = {
             let state = self.state.read();
             let newest = state
                 .index
@@ -295,8 +295,11 @@ impl<L: Log> Core<L> {
                     bytes += entry.size() as usize;
                     entries.push(entry);
                 }
-                // Superseded and compacted since: its successor is further on.
-                None if !self.state.read().index.is_newest(&key, slot) => {}
+                // Superseded and compacted since: its successor is further on than the
+                // head of a moment ago, and nothing is whole before it.
+                None if !self.state.read().index.is_newest(&key, slot) => {
+                    head = head.max(self.progress().revision);
+                }
                 None => return Err(damaged(slot)),
             }
         }

@@ -23,7 +23,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -43,7 +43,7 @@ use super::{
     log::{AppendError, Dropped, Entry, Live, Log, Room, Slot},
     log_store::{LogStore, impl_store},
 };
-use crate::limits::{DELETE_RESERVE_SHARE, HEAL_INTERVAL};
+use crate::limits::{DELETE_RESERVE_SHARE, HEAL_INTERVAL, MAX_OPEN_SEGMENTS};
 
 /// The store on disk.
 #[derive(Debug)]
@@ -64,12 +64,18 @@ struct SledLog {
     /// Oldest first, the last one is written. Replaced as a whole: who reads an older list
     /// still finds everything, since a segment's files go with its last reader.
     segments: RwLock<Arc<Vec<Arc<Segment>>>>,
+    /// How many segments are open.
+    open: Arc<AtomicUsize>,
     /// What the manifest says; held while it is replaced.
     bounds: Mutex<Bounds>,
+    /// The compacted revision, for the writer, which must not wait for the manifest.
+    compacted: AtomicU64,
     /// Held while a group is appended or the written segment is changed for another.
     writing: Mutex<Head>,
     /// A write failed, and when the disk was last tried.
     failed: Mutex<Option<Failure>>,
+    /// Group commits so far: whether there are writers to make way for.
+    appends: AtomicU64,
     /// Bytes on disk of all segments but the newest.
     sealed_bytes: AtomicU64,
     /// What was discarded while segments were being copied.
@@ -123,7 +129,13 @@ impl SledLog {
         };
         let number = bounds.next_segment;
         let size = segment::page_segment_bytes(self.segment_bytes);
-        let next = Segment::create(&self.folder, number, revision.next().get(), size)?;
+        let next = Segment::create(
+            &self.folder,
+            number,
+            revision.next().get(),
+            size,
+            &self.open,
+        )?;
         active.last.store(revision.get(), Ordering::Release);
         let mut all = segments.to_vec();
         all.push(Arc::new(next));
@@ -152,6 +164,21 @@ impl SledLog {
         AppendError::Uncertain(why)
     }
 
+    /// Puts away the segments that have not been read for longest, if too many are open.
+    fn rest_surplus(&self, segments: &[Arc<Segment>]) {
+        if self.open.load(Ordering::Relaxed) <= MAX_OPEN_SEGMENTS {
+            return;
+        }
+        let sealed = segments.split_last().map_or(segments, |(_, sealed)| sealed);
+        let oldest = sealed
+            .iter()
+            .filter_map(|segment| Some((segment.last_used()?, segment)))
+            .min_by_key(|(used, _)| *used);
+        if let Some((_, segment)) = oldest {
+            segment.rest();
+        }
+    }
+
     /// The segment that has a revision, if any.
     fn segment_of(segments: &[Arc<Segment>], revision: Revision) -> Option<&Arc<Segment>> {
         let after = segments.partition_point(|segment| segment.first <= revision.get());
@@ -178,6 +205,7 @@ impl Log for SledLog {
         let Some(last) = entries.last() else {
             return Ok(());
         };
+        self.appends.fetch_add(1, Ordering::Relaxed);
         let mut head = self.writing.lock();
         let mut segments = self.segments();
         let refused = || AppendError::Refused(StoreError::Closed);
@@ -199,7 +227,7 @@ impl Log for SledLog {
             .iter()
             .flat_map(|entry| record::encode(entry, part_bytes))
             .collect();
-        let compacted = self.bounds.lock().progress.compacted.get();
+        let compacted = self.compacted.load(Ordering::Relaxed);
         active
             .append(&parts, compacted)
             .and_then(|()| head.set(last.slot.revision))
@@ -257,7 +285,9 @@ impl Log for SledLog {
         let Some(segment) = Self::segment_of(&segments, slot.revision) else {
             return Ok(None);
         };
-        Ok(segment.read(slot)?.and_then(|stored| match stored {
+        let read = segment.read(slot);
+        self.rest_surplus(&segments);
+        Ok(read?.and_then(|stored| match stored {
             Stored::Entry(entry) => Some(entry),
             Stored::Answer(..) => None,
         }))
@@ -287,6 +317,7 @@ impl Log for SledLog {
                 }
                 matches!(outcome, Ok(true))
             })?;
+            self.rest_surplus(&segments);
             if !matches!(outcome, Ok(true)) {
                 break;
             }
@@ -304,6 +335,8 @@ impl Log for SledLog {
         self.check_open()?;
         manifest_of(self.id, to, &segments).write(&self.folder)?;
         *bounds = to;
+        let compacted = progress.compacted.get();
+        self.compacted.store(compacted, Ordering::Relaxed);
         self.step("bounded");
         Ok(())
     }

@@ -5,7 +5,16 @@
 //! - the written segment agrees with the summary that came with its last batch;
 //! - the newest revision is not below HEAD.
 
-use std::{fs, ops::Bound, path::Path, sync::Arc};
+use std::{
+    fs,
+    ops::Bound,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::AtomicUsize,
+        mpsc::{SyncSender, sync_channel},
+    },
+};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -32,6 +41,11 @@ use crate::store::{
 pub(super) const CREATING: &str = "CREATING";
 /// A backup is being imported here.
 pub(super) const RESTORING: &str = "RESTORING";
+
+/// Chunks read ahead of the index, and their size.
+const CHUNKS_AHEAD: usize = 4;
+const CHUNK_RECORDS: usize = 512;
+const CHUNK_BYTES: usize = 1 << 20;
 
 impl SledStore {
     /// Opens the store in a folder, and checks all of it; makes a new one if the folder is
@@ -118,7 +132,7 @@ pub(super) fn create(
     write_synced(&folder.join(CREATING), b"")?;
     sync_folder(folder)?;
     let size = segment::page_segment_bytes(options.segment_bytes);
-    let first = Arc::new(Segment::create(folder, 1, 1, size)?);
+    let first = Arc::new(Segment::create(folder, 1, 1, size, &Arc::default())?);
     Head::create(folder, id, Revision::ZERO)?;
     let bounds = Bounds {
         progress: Progress::default(),
@@ -148,26 +162,31 @@ fn load(
         progress: manifest.progress(),
         ..State::default()
     };
+    let open = Arc::default();
     let mut answers = Vec::new();
-    let mut segments = Vec::with_capacity(manifest.segments.len());
-    for entry in &manifest.segments {
-        let segment = Segment::open(folder, entry)?;
-        let tally = check(&segment, Some(entry), &mut |stored| match stored {
-            Stored::Entry(entry) => {
-                state.add(&entry);
-                if let Some(request) = &entry.request {
-                    let time = entry.object.update_time;
-                    replays.remember(request.clone(), entry.slot.revision, time);
+    // One thread reads and checks, this one builds the index.
+    let segments = std::thread::scope(|scope| {
+        let (send, chunks) = sync_channel(CHUNKS_AHEAD);
+        let open = &open;
+        let scanner = scope.spawn(move || scan_all(folder, manifest, open, &send));
+        for stored in chunks.into_iter().flatten() {
+            match stored {
+                Stored::Entry(entry) => {
+                    state.add(&entry);
+                    if let Some(request) = &entry.request {
+                        let time = entry.object.update_time;
+                        replays.remember(request.clone(), entry.slot.revision, time);
+                    }
+                }
+                Stored::Answer(slot, request, time) => {
+                    replays.remember(request, slot.revision, time);
+                    answers.push(slot);
                 }
             }
-            Stored::Answer(slot, request, time) => {
-                replays.remember(request, slot.revision, time);
-                answers.push(slot);
-            }
-        })?;
-        *segment.tally.lock() = tally;
-        segments.push(Arc::new(segment));
-    }
+        }
+        let panicked = |_| StoreError::Damaged("reading it panicked".into());
+        scanner.join().map_err(panicked)?
+    })?;
     let revision = state.progress.revision;
     if revision < acknowledged {
         return Err(StoreError::Damaged(format!(
@@ -187,12 +206,15 @@ fn load(
         clock: options.clock.clone(),
         ballast: Ballast::new(folder, options.ballast_bytes),
         segments: RwLock::new(Arc::new(segments)),
+        open,
         bounds: Mutex::new(Bounds {
             progress: state.progress,
             next_segment: manifest.next_segment,
         }),
+        compacted: state.progress.compacted.get().into(),
         writing: Mutex::new(head),
         failed: Mutex::default(),
+        appends: 0.into(),
         sealed_bytes: 0.into(),
         discarded_meanwhile: Mutex::default(),
         closed: false.into(),
@@ -211,6 +233,39 @@ fn load(
         state,
         replays,
     })
+}
+
+/// Opens and checks every segment, and sends on what is in it, oldest first.
+fn scan_all(
+    folder: &Path,
+    manifest: &Manifest,
+    open: &Arc<AtomicUsize>,
+    send: &SyncSender<Vec<Stored>>,
+) -> Result<Vec<Arc<Segment>>, StoreError> {
+    let mut segments = Vec::with_capacity(manifest.segments.len());
+    for entry in &manifest.segments {
+        let segment = Segment::open(folder, entry, open)?;
+        let mut chunk = Vec::new();
+        let mut bytes = 0;
+        let tally = check(&segment, Some(entry), &mut |stored| {
+            if let Stored::Entry(entry) = &stored {
+                bytes += entry.size() as usize;
+            }
+            chunk.push(stored);
+            if chunk.len() >= CHUNK_RECORDS || bytes >= CHUNK_BYTES {
+                bytes = 0;
+                // Nobody listens only after a panic, which the other thread reports.
+                let _ = send.send(std::mem::take(&mut chunk));
+            }
+        })?;
+        let _ = send.send(chunk);
+        *segment.tally.lock() = tally;
+        if entry.sealed {
+            segment.rest();
+        }
+        segments.push(Arc::new(segment));
+    }
+    Ok(segments)
 }
 
 impl SledLog {

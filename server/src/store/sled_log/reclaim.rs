@@ -24,6 +24,9 @@ use crate::{
     },
 };
 
+/// Without an append for so long, nobody writes.
+const WRITERS_GONE: Duration = Duration::from_millis(250);
+
 /// Adjacent segments to be copied into one.
 struct Run {
     first: usize,
@@ -121,6 +124,24 @@ impl SledLog {
             .map(|(run, ..)| run)
     }
 
+    /// Three times normally, so that writers keep their rate; less when garbage comes
+    /// faster than it goes, else files would grow without end; nothing when the store is
+    /// full and writes wait for the room.
+    fn rest(&self, segments: &[Arc<Segment>]) -> u32 {
+        if self.room() != Room::Ample {
+            return 0;
+        }
+        let all: u64 = segments.iter().map(|segment| segment.bytes()).sum();
+        let garbage = segments.iter().map(|s| s.garbage.load(Ordering::Relaxed));
+        let garbage: u64 = garbage.sum();
+        let live = all.saturating_sub(garbage);
+        if garbage > 4 * (live + self.segment_bytes) {
+            1
+        } else {
+            3
+        }
+    }
+
     fn copy(
         &self,
         segments: &[Arc<Segment>],
@@ -141,7 +162,7 @@ impl SledLog {
             bounds.next_segment - 1
         };
         let size = segment::page_segment_bytes(self.segment_bytes);
-        let new = Segment::create(&self.folder, number, first.first, size)?;
+        let new = Segment::create(&self.folder, number, first.first, size, &self.open)?;
         // Until the manifest names it, it is a leftover.
         new.doom();
         new.last
@@ -152,10 +173,12 @@ impl SledLog {
             new: &new,
             live,
             older_garbage,
-            full: self.room() != Room::Ample,
+            rest: self.rest(segments),
+            appends: (self.appends.load(Ordering::Relaxed), Instant::now()),
         };
         for segment in old {
             copier.segment(segment)?;
+            self.rest_surplus(segments);
         }
         self.step("copied");
         new.finish()?;
@@ -206,8 +229,10 @@ struct Copier<'a> {
     new: &'a Segment,
     live: &'a Live<'a>,
     older_garbage: bool,
-    /// Writes wait for the room.
-    full: bool,
+    /// How many times as long as it works it leaves disk and processor to others.
+    rest: u32,
+    /// Appends so far, and when there was last a new one.
+    appends: (u64, Instant),
 }
 
 impl Copier<'_> {
@@ -235,8 +260,14 @@ impl Copier<'_> {
             };
             self.batch(items)?;
             from = Bound::Excluded(last);
-            if !self.full {
-                pause(begun.elapsed());
+            // Only where someone writes is there anyone to make way for.
+            let appends = self.log.appends.load(Ordering::Relaxed);
+            if appends != self.appends.0 {
+                self.appends = (appends, Instant::now());
+            }
+            if self.appends.1.elapsed() < WRITERS_GONE {
+                let rest = begun.elapsed() * self.rest;
+                std::thread::sleep(rest.min(Duration::from_millis(50)));
             }
         }
     }
@@ -286,9 +317,4 @@ fn slot_of(stored: &Stored) -> Slot {
         Stored::Entry(entry) => entry.slot,
         Stored::Answer(slot, ..) => *slot,
     }
-}
-
-/// The writer and the readers get three quarters of the time.
-fn pause(worked: Duration) {
-    std::thread::sleep((worked * 3).min(Duration::from_millis(50)));
 }

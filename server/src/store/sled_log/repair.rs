@@ -236,7 +236,9 @@ fn salvage_segment(
             number: 0,
             ..entry.clone()
         },
+        &Arc::default(),
     )?;
+    let before = report.records_read;
     let mut bad = 0u64;
     segment.scan((Bound::Unbounded, Bound::Unbounded), &mut |item| {
         match item {
@@ -259,7 +261,7 @@ fn salvage_segment(
             .losses
             .push(format!("segment {number}: {bad} records are unreadable"));
     }
-    let there = report.records_read;
+    let there = report.records_read - before;
     if entry.sealed && there < entry.records {
         let number = entry.number;
         let of = entry.records;

@@ -72,7 +72,8 @@ pub(super) fn write<E: From<StoreError>>(
     let size = segment::page_segment_bytes(options.segment_bytes);
     // They come in any order, and segments hold distinct ranges of revisions: so one, which
     // later compactions cut.
-    let old = Segment::create(folder, 1, 1, size)?;
+    let open = Arc::default();
+    let old = Segment::create(folder, 1, 1, size, &open)?;
     let mut next_index: HashMap<Revision, u32> = HashMap::new();
     let mut keys = HashSet::new();
     let mut parts: Vec<Part> = Vec::new();
@@ -106,7 +107,7 @@ pub(super) fn write<E: From<StoreError>>(
     old.finish()?;
     old.last
         .store(revision.get(), std::sync::atomic::Ordering::Release);
-    let new = Segment::create(folder, 2, revision.next().get(), size)?;
+    let new = Segment::create(folder, 2, revision.next().get(), size, &open)?;
     Head::create(folder, id, revision)?;
     let bounds = Bounds {
         progress: Progress {

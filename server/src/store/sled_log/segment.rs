@@ -5,10 +5,13 @@ use std::{
     ops::Bound,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
 };
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 use sled::{Batch, Db};
 
 use super::{
@@ -49,9 +52,12 @@ pub(super) struct Segment {
     pub(super) number: u64,
     folder: PathBuf,
     page_segment_bytes: u64,
-    /// Taken only to open the database anew after a failure. A panic or an error within
-    /// sled poisons it, not us.
-    database: RwLock<Option<Database>>,
+    /// Written only to open or put away the database.
+    database: RwLock<Access>,
+    /// When it was last read, as a count of all reads.
+    used: AtomicU64,
+    /// How many segments of the store are open.
+    open: Arc<AtomicUsize>,
     pub(super) first: u64,
     /// `u64::MAX` while it is written.
     pub(super) last: AtomicU64,
@@ -64,6 +70,19 @@ pub(super) struct Segment {
     /// Its folder goes when the last reader has.
     doomed: AtomicBool,
 }
+
+/// sled keeps whole segments in memory (its cache takes no notice of its capacity below
+/// 16,384 pages), so those that are not read are put away.
+enum Access {
+    Open(Database),
+    /// Opened again by the next read.
+    Resting,
+    /// For good.
+    Closed,
+}
+
+/// Counts reads, to know which segment has not been read for longest.
+static READS: AtomicU64 = AtomicU64::new(0);
 
 struct Database {
     tree: Db,
@@ -106,6 +125,7 @@ impl Segment {
         number: u64,
         first: u64,
         page_segment_bytes: u64,
+        open: &Arc<AtomicUsize>,
     ) -> Result<Self, StoreError> {
         let folder = folder_of(store, number);
         if folder.exists() {
@@ -118,14 +138,18 @@ impl Segment {
             page_segment_bytes,
             ..SegmentEntry::default()
         };
-        let segment = Self::open(store, &entry)?;
+        let segment = Self::open(store, &entry, open)?;
         segment.sync_names()?;
         sync_folder(store)?;
         Ok(segment)
     }
 
     /// Opens one; what it holds is not looked at yet.
-    pub(super) fn open(store: &Path, entry: &SegmentEntry) -> Result<Self, StoreError> {
+    pub(super) fn open(
+        store: &Path,
+        entry: &SegmentEntry,
+        open: &Arc<AtomicUsize>,
+    ) -> Result<Self, StoreError> {
         let folder = folder_of(store, entry.number);
         if !folder.is_dir() {
             return Err(damaged(&folder, "the folder is missing"));
@@ -134,11 +158,14 @@ impl Segment {
             .page_segment_bytes
             .clamp(MIN_PAGE_SEGMENT_BYTES, MAX_PAGE_SEGMENT_BYTES);
         let database = Database::open(&folder, page_segment_bytes, cache_bytes(entry.sealed))?;
+        open.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
             number: entry.number,
             folder,
             page_segment_bytes,
-            database: RwLock::new(Some(database)),
+            database: RwLock::new(Access::Open(database)),
+            used: AtomicU64::new(READS.fetch_add(1, Ordering::Relaxed)),
+            open: open.clone(),
             first: entry.first_revision,
             last: AtomicU64::new(if entry.sealed {
                 entry.last_revision
@@ -155,16 +182,48 @@ impl Segment {
     /// After a failure: the database anew, from what is on disk.
     pub(super) fn reopen(&self) -> Result<(), StoreError> {
         let mut database = self.database.write();
+        if matches!(*database, Access::Closed) {
+            return Err(StoreError::Closed);
+        }
         // The old one holds the file's lock.
-        if let Some(old) = database.take() {
+        self.put_away(&mut database, Access::Resting);
+        self.take_up(&mut database)
+    }
+
+    fn take_up(&self, database: &mut Access) -> Result<(), StoreError> {
+        match database {
+            Access::Open(_) => Ok(()),
+            Access::Closed => Err(StoreError::Closed),
+            Access::Resting => {
+                let sealed = self.last.load(Ordering::Acquire) != u64::MAX;
+                let opened =
+                    Database::open(&self.folder, self.page_segment_bytes, cache_bytes(sealed))?;
+                *database = Access::Open(opened);
+                self.open.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+        }
+    }
+
+    fn put_away(&self, database: &mut Access, to: Access) {
+        if let Access::Open(old) = std::mem::replace(database, to) {
+            self.open.fetch_sub(1, Ordering::Relaxed);
             let _ = contain(|| drop(old));
         }
-        *database = Some(Database::open(
-            &self.folder,
-            self.page_segment_bytes,
-            cache_bytes(false),
-        )?);
-        Ok(())
+    }
+
+    /// Gives back the memory of a segment that is not written; the next read opens it.
+    pub(super) fn rest(&self) {
+        let mut database = self.database.write();
+        if matches!(*database, Access::Open(_)) {
+            self.put_away(&mut database, Access::Resting);
+        }
+    }
+
+    /// When it was last read; `None` if it is not open.
+    pub(super) fn last_used(&self) -> Option<u64> {
+        let database = self.database.try_read()?;
+        matches!(*database, Access::Open(_)).then(|| self.used.load(Ordering::Relaxed))
     }
 
     /// The most bytes of a part: sled keeps 16 of them in one page, and moves pages above
@@ -178,8 +237,18 @@ impl Segment {
         doing: &str,
         work: impl FnOnce(&Database) -> sled::Result<T>,
     ) -> Result<T, StoreError> {
-        let database = self.database.read();
-        let database = database.as_ref().ok_or(StoreError::Closed)?;
+        self.used
+            .store(READS.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        let mut guard = self.database.read();
+        if !matches!(*guard, Access::Open(_)) {
+            drop(guard);
+            let mut writing = self.database.write();
+            self.take_up(&mut writing)?;
+            guard = RwLockWriteGuard::downgrade(writing);
+        }
+        let Access::Open(database) = &*guard else {
+            return Err(StoreError::Closed);
+        };
         match contain(|| work(database)) {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(error @ (sled::Error::Io(_) | sled::Error::Unsupported(_)))) => {
@@ -359,11 +428,7 @@ impl Segment {
 
     /// What the segment takes on disk.
     pub(super) fn disk_bytes(&self) -> u64 {
-        let database = self.database.read();
-        database
-            .as_ref()
-            .and_then(|database| database.file.metadata().ok())
-            .map_or(0, |meta| meta.blocks() * 512)
+        fs::metadata(self.folder.join("db")).map_or(0, |meta| meta.blocks() * 512)
     }
 
     /// The folder goes with the last reader.
@@ -382,9 +447,8 @@ impl Segment {
 
     /// Releases the files. Readers get [`StoreError::Closed`].
     pub(super) fn close(&self) {
-        if let Some(database) = self.database.write().take() {
-            let _ = contain(|| drop(database));
-        }
+        let mut database = self.database.write();
+        self.put_away(&mut database, Access::Closed);
     }
 }
 

@@ -62,6 +62,7 @@ every_store!(
     a_time_names_the_revision_that_was_newest_then,
     a_full_store_refuses_puts_and_recovers,
     a_closed_store_says_so,
+    reads_stay_whole_beside_writes_and_compactions,
 );
 
 async fn value(store: &dyn Store, name: &str, at: u64) -> Option<String> {
@@ -668,4 +669,66 @@ async fn a_closed_store_says_so(fixture: &dyn Fixture) {
     assert_eq!(closed.unwrap_err(), CommitError::Store(StoreError::Closed));
     let read = store.get(&key("a"), r(1)).await;
     assert_eq!(read.unwrap_err(), StoreError::Closed);
+}
+
+async fn reads_stay_whole_beside_writes_and_compactions(fixture: &dyn Fixture) {
+    const OBJECTS: usize = 50;
+    let options = StoreOptions {
+        segment_bytes: 32 << 10,
+        ..TestClock::new().options()
+    };
+    let store = fixture.open(options);
+    let all = (0..OBJECTS).map(|i| put(&format!("o{i:02}"), "0"));
+    store.commit(batch(all)).await.unwrap();
+    let writer = {
+        let store = store.clone();
+        tokio::spawn(async move {
+            for i in 0..1500 {
+                let value = format!("{i} {}", "x".repeat(200));
+                write(&*store, put(&format!("o{:02}", i % OBJECTS), &value)).await;
+                tokio::task::yield_now().await;
+            }
+        })
+    };
+    let compactor = {
+        let store = store.clone();
+        tokio::spawn(async move {
+            loop {
+                let at = store.progress().revision;
+                store.compact(at, true).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+        })
+    };
+    let compacted = |error| assert!(matches!(error, StoreError::Compacted { .. }), "{error}");
+    let mut whole = 0;
+    while !writer.is_finished() {
+        let at = store.progress().revision;
+        match store.list(&all_pods(), at, PAGE).await {
+            Ok(page) => {
+                assert_eq!(page.objects.len(), OBJECTS);
+                assert!(page.objects.iter().all(|o| o.revision <= at));
+                whole += 1;
+            }
+            Err(error) => compacted(error),
+        }
+        match store.read_log(Some(&pods()), at, PAGE).await {
+            Ok(chunk) => {
+                let expected = (at.get() + 1)..=chunk.scanned_to.get();
+                let found = chunk.commits.iter().map(|c| c.revision.get());
+                assert!(found.eq(expected));
+            }
+            Err(error) => compacted(error),
+        }
+        let live = store.live_since(None, r(0), PAGE).await.unwrap();
+        assert!(live.commits.len() <= OBJECTS);
+        tokio::task::yield_now().await;
+    }
+    writer.await.unwrap();
+    compactor.abort();
+    assert!(whole > 0);
+    let at = store.progress().revision;
+    assert_eq!(at, r(1501));
+    let page = store.list(&all_pods(), at, PAGE).await.unwrap();
+    assert_eq!(page.objects.len(), OBJECTS);
 }

@@ -172,6 +172,22 @@ async fn every_acknowledged_write_survives_kill_9_under_load() {
     assert!(progress.compacted > r(0));
 }
 
+#[tokio::test]
+async fn a_kill_while_opening_leaves_a_store_that_opens() {
+    let folder = tempfile::tempdir().unwrap();
+    let acknowledged = run(folder.path(), Some(3000), None);
+    for i in 0..25 {
+        let mut child = start(folder.path(), None);
+        std::thread::sleep(Duration::from_millis(i * 3));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    // What the last ones still wrote is newer than what was acknowledged.
+    let store = reopen(folder.path(), &options());
+    let newest = acknowledged.values().map(|(revision, _)| *revision).max();
+    assert!(store.progress().revision.get() >= newest.unwrap());
+}
+
 /// etcd 17780, 18089, 19179.
 #[tokio::test]
 async fn a_kill_at_each_step_of_a_compaction_loses_nothing() {

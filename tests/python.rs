@@ -1,0 +1,126 @@
+//! A client in another language, made from the .proto alone: `python_client.py`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use listwatch_server::Server;
+use tokio::{process::Command, sync::OnceCell};
+
+use crate::harness::PATIENCE;
+
+const PACKAGES: [&str; 5] = [
+    "grpcio",
+    "grpcio-tools",
+    "grpcio-status",
+    "grpcio-health-checking",
+    "grpcio-reflection",
+];
+
+/// What a user of Python needs: the packages, and the modules made from the .proto.
+struct Tools {
+    python: PathBuf,
+    stubs: PathBuf,
+}
+
+async fn run(what: &str, command: &mut Command) -> String {
+    let run = command.stdin(Stdio::null()).kill_on_drop(true).output();
+    // Packages are fetched over the network the first time.
+    let output = tokio::time::timeout(PATIENCE * 20, run).await;
+    let output = output.unwrap_or_else(|_| panic!("{what} takes too long"));
+    let output = output.unwrap_or_else(|error| panic!("{what}: {error}"));
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(output.status.success(), "{what} failed:\n{out}\n{err}");
+    out.into_owned()
+}
+
+/// Makes them under the target folder; the packages are kept there for the next time.
+async fn tools() -> &'static Tools {
+    static TOOLS: OnceCell<Tools> = OnceCell::const_new();
+    TOOLS.get_or_init(make_tools).await
+}
+
+async fn make_tools() -> Tools {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
+    let python = folder.join("bin/python");
+    let complete = folder.join("complete");
+    if fs::read_to_string(&complete).ok() != Some(PACKAGES.join(" ")) {
+        let _ = fs::remove_dir_all(&folder);
+        let what = "python3 -m venv (these tests need Python 3 with the venv module)";
+        run(
+            what,
+            Command::new("python3").args(["-m", "venv"]).arg(&folder),
+        )
+        .await;
+        let what = "pip install (these tests fetch grpcio from the package index)";
+        let mut pip = Command::new(&python);
+        pip.args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+        ]);
+        run(what, pip.args(PACKAGES)).await;
+        fs::write(&complete, PACKAGES.join(" ")).unwrap();
+    }
+    let stubs = folder.join("stubs");
+    let _ = fs::remove_dir_all(&stubs);
+    fs::create_dir_all(&stubs).unwrap();
+    let proto = Path::new(env!("CARGO_MANIFEST_DIR")).join("proto");
+    let mut protoc = Command::new(&python);
+    protoc.args(["-m", "grpc_tools.protoc"]);
+    protoc.arg(format!("-I{}", proto.display()));
+    protoc.arg(format!("--python_out={}", stubs.display()));
+    protoc.arg(format!("--grpc_python_out={}", stubs.display()));
+    run(
+        "grpc_tools.protoc",
+        protoc.arg("listwatch/v1/listwatch.proto"),
+    )
+    .await;
+    Tools { python, stubs }
+}
+
+/// Runs one task of the client against a server of its own, on a port.
+async fn python(task: &str) {
+    let tools = tools().await;
+    let server = Server::builder()
+        .listen("127.0.0.1:0")
+        .start()
+        .await
+        .unwrap();
+    let address = server.local_addr().unwrap().to_string();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python_client.py");
+    let mut client = Command::new(&tools.python);
+    client.arg(script).arg(&tools.stubs).args([&address, task]);
+    let out = run(task, &mut client).await;
+    assert_eq!(out, format!("{task}: done\n"));
+    server.drain();
+    let joined = tokio::time::timeout(PATIENCE, server.join()).await;
+    joined.expect("the server does not end").unwrap();
+}
+
+#[tokio::test]
+async fn a_python_client_lists_watches_and_resumes() {
+    python("list_and_watch").await;
+}
+
+#[tokio::test]
+async fn a_python_client_reads_the_details_of_errors() {
+    python("errors").await;
+}
+
+#[tokio::test]
+async fn a_python_client_finds_health_and_reflection() {
+    python("health_and_reflection").await;
+}
+
+#[tokio::test]
+async fn a_python_client_reads_the_status_and_an_export() {
+    python("admin").await;
+}
