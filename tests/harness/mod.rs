@@ -292,7 +292,7 @@ pub fn kinds(responses: &[v1::WatchResponse]) -> Vec<v1::BookmarkKind> {
 
 /// The last bookmark's resume token.
 pub fn token(responses: &[v1::WatchResponse]) -> String {
-    let bookmarks = responses
+    let mut bookmarks = responses
         .iter()
         .filter_map(|response| response.bookmark.as_ref());
     bookmarks
