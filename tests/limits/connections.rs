@@ -182,7 +182,9 @@ async fn an_old_connection_goes_away_and_its_watches_resume_without_a_gap() {
     });
     let mut events = Box::pin(watcher(lazily(), WatchOptions::new(everything("pods"))));
     let (mut states, mut moves, mut last) = (0, 0, None::<i64>);
+    let started = tokio::time::Instant::now();
     while moves < 5 {
+        assert!(started.elapsed() < 2 * PATIENCE, "moved {moves} times");
         let event = tokio::time::timeout(PATIENCE, events.next()).await;
         match event.expect("silent").expect("the watch ended").unwrap() {
             Event::InitDone(point) => {

@@ -178,7 +178,8 @@ async fn watches_never_starve_unary_calls() {
     let mut held = Vec::new();
     // As many as the connection takes: there are streams left for calls.
     let error = loop {
-        match raw.watch(watch("pods", None)).await {
+        let opening = tokio::time::timeout(PATIENCE, raw.watch(watch("pods", None)));
+        match opening.await.expect("it waits for a stream") {
             Ok(stream) => held.push(stream),
             Err(status) => break status,
         }
