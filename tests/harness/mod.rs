@@ -226,16 +226,17 @@ impl Watching {
 
     /// Responses up to the first with a bookmark of this kind, that one included.
     pub async fn until(&mut self, kind: v1::BookmarkKind) -> Vec<v1::WatchResponse> {
-        self.to_bookmark(|bookmark| bookmark.kind() == kind).await
+        self.read_to_bookmark(|bookmark| bookmark.kind() == kind)
+            .await
     }
 
     /// Responses until everything up to a revision has been promised.
     pub async fn through(&mut self, revision: i64) -> Vec<v1::WatchResponse> {
-        self.to_bookmark(|bookmark| bookmark.revision >= revision)
+        self.read_to_bookmark(|bookmark| bookmark.revision >= revision)
             .await
     }
 
-    async fn to_bookmark(
+    async fn read_to_bookmark(
         &mut self,
         wanted: impl Fn(&v1::Bookmark) -> bool,
     ) -> Vec<v1::WatchResponse> {
@@ -292,10 +293,14 @@ pub fn kinds(responses: &[v1::WatchResponse]) -> Vec<v1::BookmarkKind> {
 
 /// The last bookmark's resume token.
 pub fn token(responses: &[v1::WatchResponse]) -> String {
-    let bookmarks = responses
+    let mut bookmarks = responses
         .iter()
         .filter_map(|response| response.bookmark.as_ref());
-    bookmarks.last().expect("a bookmark").resume_token.clone()
+    bookmarks
+        .next_back()
+        .expect("a bookmark")
+        .resume_token
+        .clone()
 }
 
 pub fn key(collection: &str, name: &str) -> v1::Key {

@@ -27,7 +27,7 @@ use prost::Message as _;
 use tonic::{Status, Streaming};
 
 use super::{
-    Service,
+    Service, edge,
     frame::{self, PREFIX_BYTES},
     request::{self, Invalid},
     status,
@@ -180,7 +180,9 @@ impl ManyFrames {
                 Poll::Ready(None) => self.requests_ended = true,
                 Poll::Ready(Some(request)) => {
                     any = true;
-                    self.take(request?)?;
+                    let limit = self.service.options.max_request_bytes();
+                    let request = request.map_err(|status| edge::explained(status, limit))?;
+                    self.take(request)?;
                 }
             }
         }
