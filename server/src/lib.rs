@@ -7,15 +7,20 @@ pub mod backup;
 pub mod clock;
 pub mod hub;
 pub mod limits;
+mod peer;
+mod refusals;
+mod seats;
 pub mod selector;
 mod server;
 mod service;
 pub mod store;
 
 pub use self::{
+    peer::Peer,
+    refusals::{Load, Refusal, Refusals},
     server::{
-        InMemoryConnector, Io, Phase, Server, ServerBuilder, ServerError, ServerHandle,
-        ServerOptions,
+        ConnectionOptions, InMemoryConnector, Io, Phase, Server, ServerBuilder, ServerError,
+        ServerHandle, ServerOptions, raise_descriptor_limit,
     },
-    service::ServiceOptions,
+    service::{RequestOptions, ServiceOptions},
 };

@@ -3,6 +3,7 @@
 mod backup;
 mod config_file;
 mod flags;
+mod limit_flags;
 mod logging;
 
 use std::{io, process::ExitCode};
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         Err(error) => error.exit(),
     };
     logging::start(flags.log_format);
+    listwatch_server::raise_descriptor_limit();
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => return complain(FAILED, &format!("cannot start threads: {error}")),
