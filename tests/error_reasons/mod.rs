@@ -1,8 +1,6 @@
 //! The ErrorReason table of the API, reason by reason: its code, its metadata, and whether a
 //! retry is announced.
 
-mod faulty;
-
 use std::{collections::HashSet, time::Duration};
 
 use listwatch::{
@@ -17,8 +15,9 @@ use listwatch_server::{
 use tonic::{Code, Status, transport::Endpoint};
 use tonic_types::StatusExt as _;
 
-use self::faulty::FaultyStore;
-use crate::harness::{Harness, PATIENCE, everything, key, resource, token, watch};
+use crate::harness::{
+    Harness, PATIENCE, everything, faulty::FaultyStore, key, resource, token, watch,
+};
 
 struct Row {
     reason: ErrorReason,
