@@ -1,6 +1,6 @@
 use std::{collections::BTreeSet, time::Duration};
 
-use listwatch::v1::{self, BookmarkKind};
+use listwatch::v1::{self, BookmarkKind, list_watch_service_client::ListWatchServiceClient};
 use listwatch_server::{
     Refusal, ServerOptions,
     store::{Content, Key, Operation, PutCondition, WriteBatch},
@@ -159,4 +159,20 @@ async fn a_call_that_takes_too_long_is_ended_and_the_connection_goes_on() {
     raw.create(create("a")).await.unwrap();
     let watching = raw.watch(watch("pods", None)).await;
     assert!(watching.is_ok());
+}
+
+#[tokio::test]
+async fn however_much_is_refused_the_connection_goes_on() {
+    let server = listening(inflight(0, 1)).await;
+    let channel = channel_from("127.0.0.1", &server).await.unwrap();
+    // Their messages are never sent, let alone read.
+    for _ in 0..2000 {
+        let refused = tokio::time::timeout(PATIENCE, held(&channel, "List")).await;
+        let error = refused.expect("no answer").unwrap().unwrap_err();
+        retry_after(&error, "TOO_MANY_REQUESTS");
+    }
+    let mut stub = ListWatchServiceClient::new(channel);
+    stub.create(create("a")).await.unwrap();
+    assert_eq!(server.load().connections, 1);
+    assert_eq!(server.refusals().count(Refusal::Requests), 2000);
 }

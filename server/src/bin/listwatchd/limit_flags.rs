@@ -20,7 +20,7 @@ pub(crate) struct Limits {
     max_connections: usize,
 
     /// Open connections of one IPv4 address or one IPv6 network (/64); by default half of
-    /// --max-connections
+    /// --max-connections; 0: no limit
     #[arg(long, env = "LISTWATCH_MAX_CONNECTIONS_PER_IP", value_name = "COUNT")]
     max_connections_per_ip: Option<usize>,
 
