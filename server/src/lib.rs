@@ -7,6 +7,7 @@ pub mod backup;
 pub mod clock;
 pub mod hub;
 pub mod limits;
+pub mod measure;
 pub mod selector;
 mod server;
 mod service;

@@ -29,12 +29,17 @@ use super::{
     status, token,
 };
 use crate::{
-    hub::{Begin, CatchUp, Cursor, Delivery, DeliveryMode, HubError, Position, StartPoint, Step},
+    clock::Clock,
+    hub::{
+        Begin, CatchUp, Closing, Cursor, Delivery, DeliveryMode, EVENT_TYPES, HubError, Position,
+        StartPoint, Step,
+    },
     limits::{
         MAX_BATCH_DELAY, MAX_BOOKMARK_INTERVAL, MAX_STEPS_A_POLL, MAX_TOKEN_BYTES,
         MIN_BOOKMARK_INTERVAL,
     },
-    store::StoreId,
+    measure::nanoseconds,
+    store::{StoreError, StoreId},
 };
 
 /// How a watch's responses look and when they come.
@@ -106,6 +111,9 @@ impl Service {
             going_away: self.going_away.clone(),
             jitter,
             over: false,
+            in_step: false,
+            closing: Closing::default(),
+            clock: self.options.clock.clone(),
         };
         Ok(WatchFrames::new(watch))
     }
@@ -251,6 +259,11 @@ struct Watch {
     jitter: Jitter,
     /// The last response has been given.
     over: bool,
+    /// It has had everything at some moment, so that what comes late now is late.
+    in_step: bool,
+    /// Why it ends, if it ends now.
+    closing: Closing,
+    clock: Clock,
 }
 
 impl Watch {
@@ -260,15 +273,18 @@ impl Watch {
             return Next::End(Status::ok(""));
         }
         if *self.going_away.borrow() {
+            self.closing = Closing::Drain;
             return Next::Frame(self.last(BookmarkKind::GoingAway));
         }
         if self.cursor.is_stopped() {
+            self.closing = Closing::Stopped;
             let status = status::not_ready("the server is not taking up changes");
             return Next::End(status);
         }
         let now = Instant::now();
         // Also for one that never rests; what it has still to get, it gets next time.
         if now >= self.ends_at && self.cursor.position().is_some() {
+            self.closing = Closing::Lifetime;
             return Next::Frame(self.last(BookmarkKind::Progress));
         }
         if let Some(until) = self.hold_back(now) {
@@ -283,6 +299,8 @@ impl Watch {
     /// What a step comes to.
     fn take(&mut self, step: &Step, now: Instant) -> Next {
         self.coalesced += step.coalesced;
+        self.cursor.figures().coalesced.add(step.coalesced);
+        self.in_step |= step.idle;
         if !step.deliveries.is_empty() || step.begins.is_some() || step.completes {
             return Next::Frame(self.response(step));
         }
@@ -324,6 +342,7 @@ impl Watch {
     fn response(&mut self, step: &Step) -> Bytes {
         let look = self.shape.look_at(&step.deliveries);
         let mut frame = WatchFrame::new(&step.deliveries, look);
+        self.count(step);
         let kind = match (step.begins, step.completes) {
             (_, true) => BookmarkKind::InitialStateEnd,
             (Some(Begin::InitialState), _) => BookmarkKind::InitialStateBegin,
@@ -332,21 +351,56 @@ impl Watch {
             (Some(Begin::Manifest), _) => BookmarkKind::ManifestBegin,
             (None, false) => BookmarkKind::Progress,
         };
-        self.over |= step.completes && self.shape.initial_only;
+        if step.completes && self.shape.initial_only {
+            self.over = true;
+            self.closing = Closing::Complete;
+        }
         self.catching_up |= kind == BookmarkKind::Resumed;
         // Midway through an initial state there is no position to promise.
         if kind != BookmarkKind::Progress || self.cursor.position().is_some() {
             frame.bookmark(self.bookmark(kind));
         }
         self.sent();
-        frame.finish()
+        self.finish(frame)
+    }
+
+    fn finish(&self, frame: WatchFrame) -> Bytes {
+        let frame = frame.finish();
+        self.cursor.figures().sent_bytes.add(frame.len() as u64);
+        frame
+    }
+
+    /// Counts a response's events, and how late they are.
+    fn count(&mut self, step: &Step) {
+        if step.begins.is_some() {
+            self.in_step = false;
+        }
+        if step.deliveries.is_empty() {
+            return;
+        }
+        let figures = self.cursor.figures();
+        let mut sent = [0; EVENT_TYPES.len()];
+        for delivery in &step.deliveries {
+            sent[delivery.kind.place()] += 1;
+        }
+        figures.send(&sent);
+        if !self.in_step {
+            return;
+        }
+        let now = self.clock.now();
+        let mut late = self.cursor.hub_figures().delivery.tally();
+        for commit in step.deliveries.iter().filter_map(Delivery::commit) {
+            // A clock that was set back makes no event early.
+            let age = now.duration_since(commit.time).unwrap_or_default();
+            late.add(nanoseconds(age), 1);
+        }
     }
 
     fn only_bookmark(&mut self, kind: BookmarkKind) -> Bytes {
         let mut frame = WatchFrame::new(&[], self.shape.look);
         frame.bookmark(self.bookmark(kind));
         self.sent();
-        frame.finish()
+        self.finish(frame)
     }
 
     fn last(&mut self, kind: BookmarkKind) -> Bytes {
@@ -357,6 +411,7 @@ impl Watch {
     /// A promise for the cursor's position; without one (midway through an initial
     /// state), revision 0 and no token: nothing is promised yet.
     fn bookmark(&mut self, kind: BookmarkKind) -> v1::Bookmark {
+        self.cursor.figures().bookmarks.inc();
         let position = self.cursor.position();
         let hash = self.cursor.selector().hash();
         let latest = self.cursor.latest();
@@ -371,6 +426,22 @@ impl Watch {
                 .to_wire(),
             coalesced_count: std::mem::take(&mut self.coalesced) as i64,
         }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.cursor.figures().close(self.closing);
+    }
+}
+
+fn closed_by(error: &HubError) -> Closing {
+    match error {
+        HubError::Store(StoreError::Compacted { .. } | StoreError::Forgotten { .. }) => {
+            Closing::Compacted
+        }
+        HubError::Stopped | HubError::Store(StoreError::Closed) => Closing::Stopped,
+        HubError::Store(_) | HubError::Behind { .. } => Closing::Error,
     }
 }
 
@@ -426,6 +497,7 @@ impl WatchFrames {
                 Ok(step) => watch.take(&step, Instant::now()),
                 Err(error) => {
                     watch.over = true;
+                    watch.closing = closed_by(&error);
                     Next::End(status::hub(error))
                 }
             };

@@ -5,6 +5,7 @@ mod compaction;
 mod core;
 mod deadlines;
 mod error;
+mod figures;
 mod index;
 mod key;
 mod log;
@@ -29,6 +30,7 @@ use tokio::sync::broadcast;
 
 pub use self::{
     error::{CommitError, StoreError},
+    figures::StoreFigures,
     key::{Collection, Key, KeyError, ObjectName, check_namespace},
     memory_log::MemoryStore,
     object::{Change, Commit, Content, DeleteCause, Event, Object, Revision, Uid},
@@ -348,6 +350,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// Sizes and counts.
     fn status(&self) -> StoreStatus;
+
+    /// What the store measures of its work; `None`: it does not.
+    fn figures(&self) -> Option<Arc<StoreFigures>> {
+        None
+    }
 
     /// Stops writing, flushes, and releases files. Later commits get [`StoreError::Closed`].
     async fn close(&self);
