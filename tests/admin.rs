@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
 use listwatch::v1::{self, export_response::Kind};
 use listwatch_server::{
-    ServerOptions,
+    Server, ServerOptions,
     backup::{self, BackupError, ExportReader},
-    store::{MemoryStore, Object, Store, StoreOptions},
+    store::{Key, MemoryStore, Object, SledStore, Store, StoreOptions},
 };
 use prost::Message as _;
 use tonic::transport::{Channel, Endpoint};
@@ -19,7 +19,7 @@ use tonic_reflection::pb::v1::{
 };
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use crate::harness::{Harness, PATIENCE, reason};
+use crate::harness::{Harness, PATIENCE, everything, reason, resource};
 
 async fn channel(harness: &Harness) -> Channel {
     Endpoint::from_static("http://in-memory")
@@ -154,12 +154,7 @@ async fn an_export_shows_one_revision_whatever_is_written_meanwhile() {
     let pair = |n: usize, value: String| {
         let operation = |name: &str| v1::BatchOperation {
             kind: Some(v1::batch_operation::Kind::Update(v1::UpdateRequest {
-                resource: Some(crate::harness::resource(
-                    &format!("c{n}"),
-                    name,
-                    &value,
-                    &[],
-                )),
+                resource: Some(resource(&format!("c{n}"), name, &value, &[])),
                 allow_missing: true,
                 ..v1::UpdateRequest::default()
             })),
@@ -503,4 +498,72 @@ async fn reflection_lists_the_services_and_gives_their_files() {
     };
     let file = prost_types::FileDescriptorProto::decode(&files.file_descriptor_proto[0][..]);
     assert_eq!(file.unwrap().package(), "listwatch.v1");
+}
+
+/// From one store through a file into a data folder, and served from there.
+#[tokio::test]
+async fn a_restored_store_has_every_object_under_a_new_identity() {
+    let (store, file) = exported().await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("restored");
+    let export = ExportReader::new(&file[..]).unwrap();
+    let revision = export.revision();
+    let restored = SledStore::restore(&path, StoreOptions::default(), revision, export).unwrap();
+    restored.close().await;
+    drop(restored);
+    let server = Server::builder()
+        .data_dir(&path, StoreOptions::default())
+        .start()
+        .await
+        .unwrap();
+    let endpoint = Endpoint::from_static("http://in-memory");
+    let channel = endpoint.connect_with_connector(server.in_memory()).await;
+    let client = listwatch_client::Client::from_channel(channel.unwrap());
+    let status = client.status().await.unwrap();
+    assert_ne!(status.store_id, store.id().to_string());
+    assert_eq!(status.revision, revision.to_wire());
+    assert_eq!(status.object_count, 40);
+    for collection in ["pods", "nodes", "deployments.apps", "gone"] {
+        let request = v1::ListRequest {
+            selector: Some(everything(collection)),
+            ..v1::ListRequest::default()
+        };
+        for restored in client.list(request).await.unwrap().resources {
+            let key = restored.key.clone().unwrap();
+            let key = Key::new(&key.collection, &key.namespace, &key.name).unwrap();
+            let before = store.get(&key, revision).await.unwrap().unwrap();
+            assert_eq!(restored.uid, before.uid.to_string());
+            assert_eq!(restored.revision, before.revision.to_wire());
+            assert_eq!(restored.create_revision, before.create_revision.to_wire());
+            assert_eq!(restored.value, before.content.value);
+            assert_eq!(restored.labels, before.content.labels);
+        }
+    }
+    // It goes on from where the export stood.
+    let request = v1::CreateRequest {
+        resource: Some(resource("pods", "next", "x", &[])),
+        ..v1::CreateRequest::default()
+    };
+    let next = client.create(request).await.unwrap().resource.unwrap();
+    assert_eq!(next.revision, revision.to_wire() + 1);
+    drop(client);
+    server.drain();
+    let joined = tokio::time::timeout(PATIENCE, server.join()).await;
+    joined.expect("the server does not end").unwrap();
+}
+
+/// A damaged file leaves no store that would open with part of the objects.
+#[tokio::test]
+async fn a_damaged_file_becomes_no_store() {
+    let (_, file) = exported().await;
+    let folder = tempfile::tempdir().unwrap();
+    for (n, end) in [file.len() - 1, file.len() / 2].into_iter().enumerate() {
+        let path = folder.path().join(n.to_string());
+        let export = ExportReader::new(&file[..end]).unwrap();
+        let revision = export.revision();
+        let restored = SledStore::restore(&path, StoreOptions::default(), revision, export);
+        assert!(matches!(restored, Err(BackupError::Damaged(_))));
+        let opened = SledStore::open(&path, StoreOptions::default());
+        assert!(opened.is_err(), "cut at {end}: it opens");
+    }
 }

@@ -88,7 +88,7 @@ async fn the_example_runs_as_it_is() {
     let output = output.expect("the example does not end").unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
-    let lines = "listed at revision 1: b\"off\"\nModified: b\"on\"\nended\n";
+    let lines = "1 lamp at revision 1\nModified: b\"on\"\n";
     assert_eq!(String::from_utf8_lossy(&output.stdout), lines, "{stderr}");
 }
 
@@ -477,4 +477,33 @@ async fn the_hub_is_open_to_the_program_around_it() {
     let key = listwatch_server::store::Key::new("pods", "default", "a").unwrap();
     let (object, _) = hub.get(&key).await.unwrap();
     assert_eq!(object.unwrap().content.value, "1");
+}
+
+#[tokio::test]
+async fn a_data_folder_is_one_servers_at_a_time_and_outlives_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let start = || {
+        Server::builder()
+            .data_dir(&path, StoreOptions::default())
+            .options(endless_grace())
+            .start()
+    };
+    let server = start().await.unwrap();
+    let client = in_memory(&server).await;
+    client.update(put("a", "1")).await.unwrap();
+    let error = start().await.unwrap_err();
+    assert!(matches!(error, ServerError::Store(_)), "{error:?}");
+    assert!(
+        error.to_string().contains(&path.display().to_string()),
+        "{error}"
+    );
+    drop(client);
+    server.drain();
+    ends(server).await;
+    // Closed when the server has ended: it opens again at once.
+    let server = start().await.unwrap();
+    assert_eq!(names(&in_memory(&server).await).await, ["a"]);
+    server.drain();
+    ends(server).await;
 }

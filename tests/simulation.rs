@@ -197,21 +197,22 @@ async fn write(world: World, mut dice: Dice) -> turmoil::Result {
                 }
             }
         };
-        let mut outside = world.lock();
-        let model = outside.epochs.last_mut().unwrap();
-        for (answer, sent) in answer.resources.into_iter().zip(sent) {
-            match sent {
-                Some(sent) => model.put(v1::Resource {
-                    uid: answer.uid,
-                    revision: answer.revision,
-                    create_revision: answer.create_revision,
-                    ..sent
-                }),
-                None if answer.uid.is_empty() => {}
-                None => model.delete(name_of(&answer), answer.revision, DeleteCause::Request),
+        {
+            let mut outside = world.lock();
+            let model = outside.epochs.last_mut().unwrap();
+            for (answer, sent) in answer.resources.into_iter().zip(sent) {
+                match sent {
+                    Some(sent) => model.put(v1::Resource {
+                        uid: answer.uid,
+                        revision: answer.revision,
+                        create_revision: answer.create_revision,
+                        ..sent
+                    }),
+                    None if answer.uid.is_empty() => {}
+                    None => model.delete(name_of(&answer), answer.revision, DeleteCause::Request),
+                }
             }
         }
-        drop(outside);
         tokio::time::sleep(Duration::from_millis(u64::from(dice.below(400)))).await;
     }
     world.lock().written = true;
@@ -326,22 +327,23 @@ async fn follow(world: World, spec: Spec, mut dice: Dice) -> turmoil::Result {
         if start_over {
             copy = Copy::default();
         }
-        let mut outside = world.lock();
-        recording.compacted = outside.epochs.last().unwrap().compacted;
-        let responses = recording.responses.len();
-        outside.trace.push(format!(
-            "{:?} {} {:?} after {responses}",
-            turmoil::sim_elapsed(),
-            spec.name,
-            recording.end
-        ));
-        let last = outside.epochs.len() - 1;
-        outside.streams.push((epoch, last, recording));
-        if done {
-            outside.ends.insert(spec.name.into(), copy);
-            return Ok(());
+        {
+            let mut outside = world.lock();
+            recording.compacted = outside.epochs.last().unwrap().compacted;
+            let responses = recording.responses.len();
+            outside.trace.push(format!(
+                "{:?} {} {:?} after {responses}",
+                turmoil::sim_elapsed(),
+                spec.name,
+                recording.end
+            ));
+            let last = outside.epochs.len() - 1;
+            outside.streams.push((epoch, last, recording));
+            if done {
+                outside.ends.insert(spec.name.into(), copy);
+                return Ok(());
+            }
         }
-        drop(outside);
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }

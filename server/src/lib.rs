@@ -8,6 +8,7 @@ pub mod clock;
 pub mod hub;
 pub mod limits;
 pub mod measure;
+mod metrics;
 pub mod selector;
 mod server;
 mod service;

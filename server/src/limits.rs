@@ -209,6 +209,8 @@ pub const MAX_FILED_VALUES: usize = 16;
 pub const MAX_NAMED_COLLECTIONS: usize = 100;
 /// How often the lag of watches is sampled.
 pub const LAG_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
+/// Connections to the metrics' own address: a few scrapers and probes.
+pub const MAX_METRICS_CONNECTIONS: usize = 64;
 /// How long a readiness check may take.
 pub const PROBE_PATIENCE: Duration = Duration::from_secs(3);
 /// Steps that a watch takes in one poll when there is nothing to send.
@@ -216,3 +218,7 @@ pub const MAX_STEPS_A_POLL: usize = 16;
 /// Segments that are open at a time: sled keeps what was read of each in memory, up to
 /// its whole size.
 pub const MAX_OPEN_SEGMENTS: usize = 16;
+/// Watches on one WatchMany stream.
+pub const MAX_WATCHES_PER_STREAM: usize = 10_000;
+/// Watches of one WatchMany stream that are being opened at a time; further requests wait.
+pub const MAX_OPENING_WATCHES: usize = 64;

@@ -594,14 +594,13 @@ async fn unsupported() {
         .connect_with_connector(harness.server.in_memory())
         .await
         .unwrap();
-    let mut service = v1::list_watch_service_client::ListWatchServiceClient::new(channel);
-    let request = v1::WatchManyRequest {
-        watch_id: 1,
-        kind: Some(v1::watch_many_request::Kind::Watch(watch("pods", None))),
-    };
-    let requests = tokio_stream::iter([request]);
+    let mut grpc = tonic::client::Grpc::new(channel);
+    grpc.ready().await.unwrap();
+    let path = http::uri::PathAndQuery::from_static("/listwatch.v1.ListWatchService/NoSuch");
+    let codec = tonic_prost::ProstCodec::<v1::GetRequest, v1::GetResponse>::default();
+    let request = tonic::Request::new(v1::GetRequest::default());
     expect(
-        &failed(service.watch_many(requests)).await,
+        &failed(grpc.unary(request, path, codec)).await,
         ErrorReason::Unsupported,
     );
 }

@@ -225,31 +225,37 @@ impl Watching {
 
     /// Responses up to the first with a bookmark of this kind, that one included.
     pub async fn until(&mut self, kind: v1::BookmarkKind) -> Vec<v1::WatchResponse> {
-        let mut responses = Vec::new();
-        loop {
-            let response = self.next().await.unwrap().expect("the watch ended");
-            let done = response.bookmark.as_ref().is_some_and(|b| b.kind() == kind);
-            responses.push(response);
-            if done {
-                return responses;
-            }
-        }
+        self.read_to_bookmark(|bookmark| bookmark.kind() == kind)
+            .await
     }
 
     /// Responses until everything up to a revision has been promised.
     pub async fn through(&mut self, revision: i64) -> Vec<v1::WatchResponse> {
+        self.read_to_bookmark(|bookmark| bookmark.revision >= revision)
+            .await
+    }
+
+    async fn read_to_bookmark(
+        &mut self,
+        wanted: impl Fn(&v1::Bookmark) -> bool,
+    ) -> Vec<v1::WatchResponse> {
         let mut responses = Vec::new();
-        loop {
-            let response = self.next().await.unwrap().expect("the watch ended");
-            let done = response
-                .bookmark
-                .as_ref()
-                .is_some_and(|b| b.revision >= revision);
-            responses.push(response);
-            if done {
-                return responses;
+        // A watch that goes on without ever coming to it must not keep a test for ever.
+        let all = tokio::time::timeout(2 * PATIENCE, async {
+            loop {
+                let response = self.next().await.unwrap().expect("the watch ended");
+                let done = response.bookmark.as_ref().is_some_and(&wanted);
+                responses.push(response);
+                if done {
+                    return;
+                }
             }
+        });
+        if all.await.is_err() {
+            let seen = short(&responses);
+            panic!("not within {} responses: {seen:?}", responses.len());
         }
+        responses
     }
 }
 
@@ -286,10 +292,14 @@ pub fn kinds(responses: &[v1::WatchResponse]) -> Vec<v1::BookmarkKind> {
 
 /// The last bookmark's resume token.
 pub fn token(responses: &[v1::WatchResponse]) -> String {
-    let bookmarks = responses
+    let mut bookmarks = responses
         .iter()
         .filter_map(|response| response.bookmark.as_ref());
-    bookmarks.last().expect("a bookmark").resume_token.clone()
+    bookmarks
+        .next_back()
+        .expect("a bookmark")
+        .resume_token
+        .clone()
 }
 
 pub fn key(collection: &str, name: &str) -> v1::Key {

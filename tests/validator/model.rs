@@ -82,11 +82,6 @@ impl Model {
         self.events.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// Whether a revision is known to the model.
-    pub fn knows(&self, revision: i64) -> bool {
-        self.events.contains_key(&revision)
-    }
-
     /// The object of a name as of a revision.
     pub fn version(&self, name: &Name, at: i64) -> Option<&v1::Resource> {
         let versions = self.keys.get(name)?;

@@ -64,7 +64,11 @@ pub(super) enum Phase {
     Initial(StateReader),
     /// The net difference is being delivered: the client holds no state that ever was
     /// until the position reaches `settles_at`.
-    Net { settles_at: Revision },
+    Net {
+        settles_at: Revision,
+        /// The newest revision when it began, once that is known.
+        began_at: Option<Revision>,
+    },
     /// The manifest is being delivered: what the client holds is from `since`.
     Manifest {
         reader: StateReader,
@@ -181,7 +185,7 @@ impl Cursor {
     pub fn position(&self) -> Option<Position> {
         match self.phase {
             Phase::Initial(_) | Phase::Manifest { .. } => None,
-            Phase::Net { settles_at } => {
+            Phase::Net { settles_at, .. } => {
                 let settles_at = settles_at.max(self.position);
                 Some(Position {
                     revision: self.position,
@@ -214,6 +218,25 @@ impl Cursor {
         } else {
             Poll::Pending
         }
+    }
+
+    /// How changes are delivered.
+    pub fn mode(&self) -> DeliveryMode {
+        self.mode
+    }
+
+    /// The revision up to which nothing is left to deliver, if that is now so.
+    pub fn rest(&mut self) -> Option<Revision> {
+        if self.has_news() {
+            return None;
+        }
+        // What is applied by now has been marked: without a mark it was nothing to this.
+        let applied = self.latest();
+        if self.has_news() {
+            return None;
+        }
+        self.position = self.position.max(applied);
+        Some(self.position)
     }
 
     /// There may be something to deliver.
@@ -255,9 +278,12 @@ impl Cursor {
         let step = match &mut self.phase {
             Phase::Initial(_) => self.step_initial().await,
             Phase::Manifest { .. } => self.step_manifest().await,
-            Phase::Net { settles_at } => {
-                let settles_at = *settles_at;
-                self.step_net(settles_at).await
+            Phase::Net {
+                settles_at,
+                began_at,
+            } => {
+                let (settles_at, began_at) = (*settles_at, *began_at);
+                self.step_net(settles_at, began_at).await
             }
             Phase::Live => {
                 self.count_read(false);
@@ -339,27 +365,54 @@ impl Cursor {
     /// Net difference: from the store, until everything that was left out as superseded has
     /// been delivered. Never from the window, which would give every change of a key where
     /// one is promised.
-    async fn step_net(&mut self, settles_at: Revision) -> Result<Step, HubError> {
+    async fn step_net(
+        &mut self,
+        settles_at: Revision,
+        began_at: Option<Revision>,
+    ) -> Result<Step, HubError> {
+        // What was newest when this began is delivered, a change a key. Chasing on in the
+        // store could go on for as long as others write; the window has what is left as
+        // changes, and those end where everything left out is made good.
+        if began_at.is_some_and(|head| self.position >= head)
+            && let Some((WindowRead::Commits { commits, .. }, upto)) = self.read_window()
+        {
+            return Ok(self.settle(&commits, upto, settles_at, began_at));
+        }
         let name = self.selector.collection();
         let store = &self.held.hub.store;
         let read = store
             .changes_since(Some(name), self.position, self.limit())
             .await;
-        let (commits, reached, settles_at) = match read {
-            Ok(mut chunk) => {
-                fit(&mut chunk, self.limit());
-                self.held.hub.wait_applied(chunk.scanned_to).await?;
-                // What was left out of this chunk had a successor at `head` or
-                // below: the client is whole once it has got that far.
-                let commits = share(chunk.commits);
-                (commits, chunk.scanned_to, settles_at.max(chunk.head))
-            }
+        let mut chunk = match read {
+            Ok(chunk) => chunk,
             Err(StoreError::Forgotten { .. }) if self.mode == DeliveryMode::Latest => {
                 return Ok(self.fall_behind());
             }
             Err(StoreError::Forgotten { .. }) => return Err(self.compacted().into()),
             Err(error) => return Err(error.into()),
         };
+        fit(&mut chunk, self.limit());
+        self.held.hub.wait_applied(chunk.scanned_to).await?;
+        // What was left out of this chunk had a successor at `head` or below: the client is
+        // whole once it has got that far.
+        let settles_at = settles_at.max(chunk.head);
+        let began_at = began_at.or(Some(chunk.head));
+        Ok(self.settle(
+            &share(chunk.commits),
+            chunk.scanned_to,
+            settles_at,
+            began_at,
+        ))
+    }
+
+    /// Delivers part of a net difference; the last part completes it.
+    fn settle(
+        &mut self,
+        commits: &[Arc<SharedCommit>],
+        reached: Revision,
+        settles_at: Revision,
+        began_at: Option<Revision>,
+    ) -> Step {
         let deliveries = commits
             .iter()
             .flat_map(|c| &c.commit.events)
@@ -371,13 +424,16 @@ impl Cursor {
         self.phase = if completes {
             Phase::Live
         } else {
-            Phase::Net { settles_at }
+            Phase::Net {
+                settles_at,
+                began_at,
+            }
         };
-        Ok(Step {
+        Step {
             deliveries,
             completes,
             ..Step::default()
-        })
+        }
     }
 
     /// From the window; `None`: the log is needed.

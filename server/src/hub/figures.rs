@@ -190,10 +190,12 @@ pub enum Closing {
     Slow = 6,
     /// The store failed.
     Error = 7,
+    /// It goes on as part of another of the same stream that wants the same.
+    Joined = 8,
 }
 
 impl Closing {
-    const NAMES: [&'static str; 8] = [
+    const NAMES: [&'static str; 9] = [
         "client",
         "complete",
         "lifetime",
@@ -202,6 +204,7 @@ impl Closing {
         "stopped",
         "slow",
         "error",
+        "joined",
     ];
 }
 

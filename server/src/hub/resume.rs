@@ -128,7 +128,10 @@ impl Hub {
                 ResumeStep::Log
             });
             return Ok(if settles_at > after {
-                Phase::Net { settles_at }
+                Phase::Net {
+                    settles_at,
+                    began_at: None,
+                }
             } else {
                 Phase::Live
             });
@@ -171,6 +174,7 @@ impl Hub {
         if after >= known.forgotten {
             return Phase::Net {
                 settles_at: settles_at.max(after),
+                began_at: None,
             };
         }
         Phase::Manifest {

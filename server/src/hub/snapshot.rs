@@ -116,7 +116,7 @@ impl StateReader {
             self.snapshot = None;
         }
         let page = match &self.snapshot {
-            Some((state, _)) => self.from_state(state, after, limit),
+            Some((state, _)) => self.page_of(state, after, limit),
             None => {
                 let range = self.selector.range(after);
                 let page = hub.store.list(&range, self.revision, limit).await?;
@@ -132,7 +132,7 @@ impl StateReader {
         Ok(page)
     }
 
-    fn from_state(&self, state: &State, after: Bound<ObjectName>, limit: PageLimit) -> StatePage {
+    fn page_of(&self, state: &State, after: Bound<ObjectName>, limit: PageLimit) -> StatePage {
         let range = self.selector.range(after);
         let start = match (&range.after, &range.namespace) {
             (Bound::Unbounded, Some(ns)) => Bound::Included(ObjectName::bound(ns, "")),

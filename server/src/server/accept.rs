@@ -3,6 +3,7 @@
 use std::{
     convert::Infallible,
     io,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -28,9 +29,10 @@ use tower::{Service, ServiceExt as _};
 use super::Phase;
 use crate::limits::{
     ACCEPT_PAUSE, CONNECTION_WINDOW_BYTES, IN_MEMORY_PIPE_BYTES, KEEPALIVE_INTERVAL,
-    KEEPALIVE_TIMEOUT, MAX_HEADER_LIST_BYTES, MAX_SEND_BUFFER_BYTES, MAX_STREAMS_PER_CONNECTION,
-    STREAM_WINDOW_BYTES,
+    KEEPALIVE_TIMEOUT, MAX_HEADER_LIST_BYTES, MAX_METRICS_CONNECTIONS, MAX_SEND_BUFFER_BYTES,
+    MAX_STREAMS_PER_CONNECTION, STREAM_WINDOW_BYTES,
 };
+use crate::metrics::ConnectionFigures;
 
 /// What a connection comes over.
 pub trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -58,6 +60,7 @@ pub(super) struct Acceptor {
     pub(super) dialled: mpsc::Receiver<Io>,
     pub(super) grace: Duration,
     pub(super) drain: watch::Receiver<Phase>,
+    pub(super) figures: Arc<ConnectionFigures>,
 }
 
 impl Acceptor {
@@ -83,6 +86,7 @@ impl Acceptor {
                     Some(Ok(io)) => io,
                     Some(Err(error)) => {
                         tracing::warn!(%error, "cannot accept a connection");
+                        self.figures.not_accepted();
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                         continue;
                     }
@@ -93,7 +97,12 @@ impl Acceptor {
                     }
                 },
             };
-            open.spawn(serve(io, service.clone(), self.drain.clone()));
+            let counted = self.figures.opened();
+            let served = serve(io, service.clone(), self.drain.clone());
+            open.spawn(async move {
+                served.await;
+                drop(counted);
+            });
         }
         drop(self.connections);
         drop(self.dialled);
@@ -104,6 +113,38 @@ impl Acceptor {
                 "closing connections that outlived the grace"
             );
             open.shutdown().await;
+        }
+    }
+}
+
+/// Serves pages until it is aborted: also while the server drains.
+pub(super) async fn beside<S>(listener: TcpListener, service: S)
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+{
+    let (_serving, phase) = watch::channel(Phase::Serving);
+    let mut connections = tcp(listener);
+    let mut open = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            Some(_) = open.join_next(), if !open.is_empty() => continue,
+            accepted = connections.next() => accepted,
+        };
+        match accepted {
+            // Who asks for metrics comes alone; more is a mistake, or worse.
+            Some(Ok(_)) if open.len() >= MAX_METRICS_CONNECTIONS => {}
+            Some(Ok(io)) => {
+                open.spawn(serve(io, service.clone(), phase.clone()));
+            }
+            Some(Err(error)) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+            None => return,
         }
     }
 }

@@ -5,8 +5,19 @@
 mod accept;
 mod health;
 mod maintenance;
+mod outside;
+mod probes;
 
-use std::{fmt, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fmt, io,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::{FutureExt as _, Stream, StreamExt as _, future::BoxFuture, stream::BoxStream};
 use listwatch::v1::{
@@ -22,13 +33,14 @@ use tokio::{
 use tower::Layer as _;
 
 pub use self::accept::{InMemoryConnector, Io};
-use self::health::Health;
+use self::{health::Health, outside::OutsideLayer, probes::Probes};
 use crate::{
     hub::{Hub, HubOptions},
     limits::{
         DEFAULT_COMPACTION_INTERVAL, DEFAULT_HISTORY_RETENTION, DEFAULT_SHUTDOWN_GRACE,
         IN_MEMORY_BACKLOG,
     },
+    metrics::{ConnectionFigures, Metrics, RpcFigures, RpcLayer},
     service::{EdgeLayer, Service, ServiceOptions, WatchRoute},
     store::{MemoryStore, SledStore, Store, StoreError, StoreOptions},
 };
@@ -102,6 +114,7 @@ pub struct ServerBuilder {
     listen: ListenChoice,
     options: ServerOptions,
     shutdown: BoxFuture<'static, ()>,
+    metrics_listen: Option<String>,
 }
 
 /// The Listwatch server.
@@ -130,6 +143,7 @@ impl Server {
             listen: ListenChoice::Nowhere,
             options: ServerOptions::default(),
             shutdown: std::future::pending().boxed(),
+            metrics_listen: None,
         }
     }
 }
@@ -177,6 +191,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Also serves `/metrics`, `/livez` and `/readyz` at an address of their own, until the
+    /// server has ended; on the server's own port they are there in any case, for as long
+    /// as it takes connections.
+    pub fn metrics_listen(mut self, address: impl Into<String>) -> Self {
+        self.metrics_listen = Some(address.into());
+        self
+    }
+
     /// Sets limits, caches and intervals.
     pub fn options(mut self, options: ServerOptions) -> Self {
         self.options = options;
@@ -199,14 +221,15 @@ impl ServerBuilder {
             ListenChoice::Nowhere => (None, futures::stream::pending().boxed()),
             ListenChoice::Incoming(address, connections) => (address, connections),
             ListenChoice::Address(address) => {
-                let failed = |source| ServerError::Listen {
-                    address: address.clone(),
-                    source,
-                };
-                let listener = TcpListener::bind(&address).await.map_err(failed)?;
+                let listener = bind(&address).await?;
                 (listener.local_addr().ok(), accept::tcp(listener))
             }
         };
+        let beside = match &self.metrics_listen {
+            Some(address) => Some(bind(address).await?),
+            None => None,
+        };
+        let metrics_address = beside.as_ref().and_then(|b| b.local_addr().ok());
         let (store, owned) = open(self.store).await?;
         let options = self.options;
         let hub = Hub::start(store.clone(), options.hub.clone()).await?;
@@ -214,7 +237,9 @@ impl ServerBuilder {
         let (phase, _) = watch::channel(Phase::Serving);
         let (going_away, gone) = watch::channel(false);
         let (health, health_service) = Health::serving().await;
-        let service = Service::new(hub.clone(), options.service.clone(), gone);
+        let descriptors = [FILE_DESCRIPTOR_SET, tonic_health::pb::FILE_DESCRIPTOR_SET];
+        let rpcs = Arc::new(RpcFigures::new(&descriptors));
+        let service = Service::new(hub.clone(), options.service.clone(), gone, rpcs.clone());
         let max_request_bytes = options.service.max_request_bytes();
         let list_watch = ListWatchServiceServer::new(service.clone())
             .max_decoding_message_size(max_request_bytes);
@@ -239,6 +264,15 @@ impl ServerBuilder {
         };
         let routes = EdgeLayer { max_request_bytes }.layer(watches.layer(routes));
 
+        let connected = Arc::new(ConnectionFigures::default());
+        let leaving = Arc::new(AtomicBool::new(false));
+        let outside = OutsideLayer {
+            metrics: Metrics::new(&hub, rpcs.clone(), connected.clone()),
+            probes: Probes::new(hub.clone(), leaving.clone()),
+        };
+        let routes = outside.layer(RpcLayer(rpcs).layer(routes));
+        let beside = beside.map(|listener| tokio::spawn(accept::beside(listener, outside.alone())));
+
         let (dial, dialled) = mpsc::channel(IN_MEMORY_BACKLOG);
         let maintenance = maintenance::spawn(&hub, &options);
         let acceptor = accept::Acceptor {
@@ -246,6 +280,7 @@ impl ServerBuilder {
             dialled,
             grace: options.shutdown_grace,
             drain: phase.subscribe(),
+            figures: connected,
         };
         let (drain, told) = (phase.clone(), hub.clone());
         let shutdown = self.shutdown;
@@ -258,6 +293,7 @@ impl ServerBuilder {
                 }
                 // Not ready first, so that load balancers look elsewhere; then the
                 // watches are told, then the connections end.
+                leaving.store(true, Ordering::SeqCst);
                 health.going_away().await;
                 going_away.send_replace(true);
                 told.wake_watches();
@@ -268,16 +304,28 @@ impl ServerBuilder {
             if owned {
                 store.close().await;
             }
+            if let Some(beside) = beside {
+                beside.abort();
+            }
             drain.send_replace(Phase::Ended);
         });
         Ok(ServerHandle {
             address,
+            metrics_address,
             hub,
             dial,
             phase,
             task,
         })
     }
+}
+
+async fn bind(address: &str) -> Result<TcpListener, ServerError> {
+    let failed = |source| ServerError::Listen {
+        address: address.to_owned(),
+        source,
+    };
+    TcpListener::bind(address).await.map_err(failed)
 }
 
 async fn open(choice: StoreChoice) -> Result<(Arc<dyn Store>, bool), StoreError> {
@@ -308,6 +356,7 @@ pub enum Phase {
 /// A running server. Dropping it does not end the server.
 pub struct ServerHandle {
     address: Option<SocketAddr>,
+    metrics_address: Option<SocketAddr>,
     hub: Arc<Hub>,
     dial: mpsc::Sender<Io>,
     phase: watch::Sender<Phase>,
@@ -318,6 +367,11 @@ impl ServerHandle {
     /// The address that is listened on, if it is a TCP address.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// The address of [`ServerBuilder::metrics_listen`].
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.metrics_address
     }
 
     /// Where the server is in its life.

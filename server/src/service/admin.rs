@@ -85,9 +85,17 @@ impl Service {
             watch_count: counts.iter().map(|c| c.watches as i64).sum(),
             database_bytes: sizes.database_bytes as i64,
             collections,
-            features: ["list", "watch", "catch-up", "batch", "ttl", "export"]
-                .map(str::to_owned)
-                .to_vec(),
+            features: [
+                "list",
+                "watch",
+                "watch-many",
+                "catch-up",
+                "batch",
+                "ttl",
+                "export",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
             tombstone_revision: known.forgotten.to_wire(),
             database_quota_bytes: sizes.quota_bytes as i64,
             storage_full: sizes.full,

@@ -110,6 +110,14 @@ fn not_grpc<B>(request: &http::Request<B>) -> Option<http::Response<Body>> {
     Some(response)
 }
 
+/// A status of the transport's, with a reason: for those that end a stream of ours.
+pub(super) fn explained(status: Status, limit: usize) -> Status {
+    match reason(&status, limit) {
+        Some(failure) => failure.into(),
+        None => status,
+    }
+}
+
 fn reason(status: &Status, limit: usize) -> Option<Failure> {
     let message = status.message();
     match status.code() {
@@ -134,11 +142,15 @@ fn reason(status: &Status, limit: usize) -> Option<Failure> {
             )
             .violating("request", message),
         ),
-        Code::Unimplemented => Some(Failure::new(
-            Code::Unimplemented,
-            ErrorReason::Unsupported,
-            message,
-        )),
+        Code::Unimplemented => {
+            // tonic has no words for a method that is not there.
+            let message = match message {
+                "" => "this server has no such method",
+                message => message,
+            };
+            let code = Code::Unimplemented;
+            Some(Failure::new(code, ErrorReason::Unsupported, message))
+        }
         code => Some(Failure::new(code, ErrorReason::Internal, message)),
     }
 }

@@ -6,12 +6,13 @@
 use bytes::{BufMut as _, Bytes, BytesMut};
 use listwatch::v1;
 use prost::Message as _;
+use tonic::{Code, Status};
 
 use super::wire;
 use crate::hub::{Delivery, DeliveryKind, ENCODINGS};
 
 /// The length-prefix of a gRPC message: a compression flag and four bytes of length.
-const PREFIX_BYTES: usize = 5;
+pub(super) const PREFIX_BYTES: usize = 5;
 
 /// How a watch wants its events.
 #[derive(Clone, Copy, Debug)]
@@ -68,11 +69,30 @@ impl WatchFrame {
     }
 
     /// The message with its prefix, as it goes into a DATA frame.
-    pub(super) fn finish(mut self) -> Bytes {
-        // Far below u32::MAX: a response is one commit or a few dozen KiB.
-        let length = (self.0.len() - PREFIX_BYTES) as u32;
-        self.0[1..PREFIX_BYTES].copy_from_slice(&length.to_be_bytes());
-        self.0.freeze()
+    pub(super) fn finish(self) -> Bytes {
+        seal(self.0)
+    }
+}
+
+/// Fills in the prefix of a message that stands behind room for it.
+pub(super) fn seal(mut frame: BytesMut) -> Bytes {
+    // Far below u32::MAX: a response is one commit or a few dozen KiB.
+    let length = (frame.len() - PREFIX_BYTES) as u32;
+    frame[1..PREFIX_BYTES].copy_from_slice(&length.to_be_bytes());
+    frame.freeze()
+}
+
+/// A frame as its message, and a status as the end of a stream.
+pub(super) fn decoded<M: prost::Message + Default>(
+    frame: Result<Bytes, Status>,
+) -> Option<Result<M, Status>> {
+    match frame {
+        Ok(frame) => {
+            let decoded = M::decode(message(&frame));
+            Some(decoded.map_err(|error| Status::internal(error.to_string())))
+        }
+        Err(status) if status.code() == Code::Ok => None,
+        Err(status) => Some(Err(status)),
     }
 }
 

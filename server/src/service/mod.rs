@@ -1,6 +1,7 @@
 //! The RPCs: validate, then ask the hub or the store. No state of their own.
 
 mod admin;
+mod body;
 mod edge;
 mod frame;
 mod read;
@@ -9,6 +10,7 @@ mod route;
 mod status;
 mod token;
 mod watch;
+mod watch_many;
 mod wire;
 mod write;
 
@@ -24,7 +26,9 @@ use tokio::sync::watch as signal;
 use tonic::{Request, Response, Status, Streaming};
 
 pub(crate) use self::{admin::Export, edge::EdgeLayer, route::WatchRoute};
-use crate::{clock::Clock, hub::Hub, limits, selector::SelectableFields, store::Store};
+use crate::{
+    clock::Clock, hub::Hub, limits, metrics::RpcFigures, selector::SelectableFields, store::Store,
+};
 
 /// How the RPCs behave.
 #[derive(Clone, Debug)]
@@ -81,6 +85,8 @@ pub(crate) struct Service {
     options: Arc<ServiceOptions>,
     /// Turns true when the server is going away.
     going_away: signal::Receiver<bool>,
+    /// Where refusals within a stream are counted.
+    rpcs: Arc<RpcFigures>,
     /// So far; each gets jitter of its own from the seed.
     watches_opened: Arc<AtomicU64>,
 }
@@ -90,11 +96,13 @@ impl Service {
         hub: Arc<Hub>,
         options: ServiceOptions,
         going_away: signal::Receiver<bool>,
+        rpcs: Arc<RpcFigures>,
     ) -> Self {
         Self {
             hub,
             options: Arc::new(options),
             going_away,
+            rpcs,
             watches_opened: Arc::default(),
         }
     }
@@ -110,7 +118,7 @@ type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 #[tonic::async_trait]
 impl ListWatchService for Service {
     type WatchStream = watch::WatchFrames;
-    type WatchManyStream = Responses<v1::WatchManyResponse>;
+    type WatchManyStream = watch_many::ManyFrames;
 
     async fn get(
         &self,
@@ -139,11 +147,10 @@ impl ListWatchService for Service {
 
     async fn watch_many(
         &self,
-        _: Request<Streaming<v1::WatchManyRequest>>,
+        request: Request<Streaming<v1::WatchManyRequest>>,
     ) -> Result<Response<Self::WatchManyStream>, Status> {
-        Err(status::unsupported(
-            "WatchMany is not built yet; open a Watch for each selector",
-        ))
+        let frames = watch_many::ManyFrames::new(self.clone(), request.into_inner());
+        Ok(Response::new(frames))
     }
 
     async fn create(

@@ -74,7 +74,7 @@ impl From<KeyError> for Invalid {
     }
 }
 
-fn at_most(field: &str, what: &str, size: usize, limit: usize) -> Result<(), Invalid> {
+pub(crate) fn at_most(field: &str, what: &str, size: usize, limit: usize) -> Result<(), Invalid> {
     if size > limit {
         Err(Invalid::too_large(field, what, size, limit))
     } else {

@@ -1,8 +1,8 @@
-//! The way of a Watch past tonic's own response body.
+//! The way of Watch and WatchMany past tonic's own response body.
 //!
 //! tonic encodes each stream's messages into a buffer of its own, which costs an idle
-//! stream 12 KiB and an event one encoding a stream. A watch's frames are ready-made; so its
-//! one RPC is taken out of the router here, and answered with a body that hands them over.
+//! stream 12 KiB and an event one encoding a stream. A watch's frames are ready-made; so these
+//! RPCs are taken out of the router here, and answered with a body that hands them over.
 
 use std::task::{Context, Poll};
 
@@ -12,14 +12,20 @@ use http::{HeaderValue, Request, Response, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use listwatch::v1;
 use prost::Message as _;
-use tonic::{Status, body::Body};
+use tonic::{Status, Streaming, body::Body, codec::Codec as _};
+use tonic_prost::ProstCodec;
 use tower::{Layer, Service as TowerService};
 
-use super::{Service, watch::WatchBody};
+use super::{
+    Service,
+    body::{FrameBody, Frames},
+    watch_many::ManyFrames,
+};
 
 const WATCH: &str = "/listwatch.v1.ListWatchService/Watch";
+const WATCH_MANY: &str = "/listwatch.v1.ListWatchService/WatchMany";
 
-/// Answers Watch itself and passes everything else on.
+/// Answers Watch and WatchMany itself and passes everything else on.
 #[derive(Clone, Debug)]
 pub(crate) struct WatchRoute {
     pub(crate) service: Service,
@@ -60,11 +66,12 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        if request.uri().path() != WATCH {
-            return Box::pin(self.inner.call(request));
-        }
         let route = self.route.clone();
-        Box::pin(async move { Ok(route.watch(request).await) })
+        match request.uri().path() {
+            WATCH => Box::pin(async move { Ok(route.watch(request).await) }),
+            WATCH_MANY => Box::pin(async move { Ok(route.watch_many(request)) }),
+            _ => Box::pin(self.inner.call(request)),
+        }
     }
 }
 
@@ -75,14 +82,17 @@ impl WatchRoute {
             self.service.open_watch(request).await
         };
         match opened.await {
-            Ok(frames) => {
-                let mut response = Response::new(Body::new(WatchBody::new(frames)));
-                let grpc = HeaderValue::from_static("application/grpc");
-                response.headers_mut().insert(header::CONTENT_TYPE, grpc);
-                response
-            }
+            Ok(frames) => response(Frames::Watch(frames)),
             Err(status) => status.into_http(),
         }
+    }
+
+    fn watch_many(self, request: Request<Body>) -> Response<Body> {
+        let mut codec = ProstCodec::<v1::WatchManyResponse, v1::WatchManyRequest>::default();
+        let limit = Some(self.max_request_bytes);
+        let requests = Streaming::new_request(codec.decoder(), request.into_body(), None, limit);
+        let frames = ManyFrames::new(self.service, requests);
+        response(Frames::Many(Box::new(frames)))
     }
 
     /// The one message of the request. Errors are as tonic words them, so that the edge
@@ -122,4 +132,11 @@ impl WatchRoute {
 
 fn too_large(length: usize, limit: usize) -> Status {
     Status::out_of_range(format!("found {length} bytes; the limit is {limit} bytes"))
+}
+
+fn response(frames: Frames) -> Response<Body> {
+    let mut response = Response::new(Body::new(FrameBody::new(frames)));
+    let grpc = HeaderValue::from_static("application/grpc");
+    response.headers_mut().insert(header::CONTENT_TYPE, grpc);
+    response
 }

@@ -2,7 +2,10 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use listwatch::{ERROR_DOMAIN, v1::ErrorReason};
+use listwatch::{
+    ERROR_DOMAIN,
+    v1::{self, ErrorReason},
+};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
@@ -76,6 +79,26 @@ impl From<Failure> for Status {
     }
 }
 
+/// How one watch of many ended: what the status of a Watch would say.
+pub(crate) fn watch_end(status: &Status) -> v1::WatchEnd {
+    let details = status.get_error_details();
+    let info = details.error_info();
+    let reason =
+        info.and_then(|info| ErrorReason::from_str_name(&format!("ERROR_REASON_{}", info.reason)));
+    v1::WatchEnd {
+        code: status.code().into(),
+        message: status.message().to_owned(),
+        reason: reason.unwrap_or_default().into(),
+        metadata: info
+            .map(|info| info.metadata.clone().into_iter().collect())
+            .unwrap_or_default(),
+        retry_after: details
+            .retry_info()
+            .and_then(|retry| retry.retry_delay)
+            .and_then(|delay| delay.try_into().ok()),
+    }
+}
+
 /// Bad input, always INVALID_ARGUMENT.
 pub(crate) fn invalid(invalid: Invalid) -> Status {
     let reason = match (&invalid.size, &invalid.limit) {
@@ -120,11 +143,6 @@ pub(crate) fn not_found(key: &Key, revision: Revision) -> Status {
     .with_key(key)
     .with("revision", revision)
     .into()
-}
-
-/// What this server does not have.
-pub(crate) fn unsupported(message: &str) -> Status {
-    Failure::new(Code::Unimplemented, ErrorReason::Unsupported, message).into()
 }
 
 /// The server is starting or ending.

@@ -14,12 +14,11 @@ use std::{
 use bytes::Bytes;
 use futures::{Stream, future::BoxFuture};
 use listwatch::v1::{self, BookmarkKind, watch_request::Start};
-use prost::Message as _;
 use tokio::{
     sync::watch as signal,
     time::{Instant, Sleep, sleep_until},
 };
-use tonic::{Code, Status};
+use tonic::Status;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
@@ -39,7 +38,7 @@ use crate::{
         MIN_BOOKMARK_INTERVAL,
     },
     measure::nanoseconds,
-    store::{StoreError, StoreId},
+    store::{Revision, StoreError, StoreId},
 };
 
 /// How a watch's responses look and when they come.
@@ -237,6 +236,17 @@ enum Next {
     End(Status),
 }
 
+/// Watches with the same of this can be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Alike {
+    selector: u64,
+    latest_only: bool,
+    view: v1::View,
+    previous: bool,
+    bookmark_interval: Duration,
+    position: Revision,
+}
+
 /// A watch as a state machine: everything that it holds while it waits.
 struct Watch {
     store: StoreId,
@@ -313,6 +323,23 @@ impl Watch {
             self.has_waited = true;
         }
         Next::Wait(self.bookmark_at.min(self.ends_at))
+    }
+
+    fn alike(&mut self) -> Option<Alike> {
+        let plain = self.shape.max_batch_delay.is_zero() && !self.shape.initial_only;
+        if self.over || self.catching_up || self.coalesced > 0 || !plain {
+            return None;
+        }
+        // Where it stands shows when nothing is left to deliver.
+        let position = self.cursor.rest()?;
+        Some(Alike {
+            selector: self.cursor.selector().hash(),
+            latest_only: self.cursor.mode() == DeliveryMode::Latest,
+            view: self.shape.look.view,
+            previous: self.shape.look.previous,
+            bookmark_interval: self.shape.bookmark_interval,
+            position,
+        })
     }
 
     /// Until when events are held back, if they are.
@@ -466,8 +493,30 @@ impl WatchFrames {
         }
     }
 
+    /// What makes this watch the same as another on the same stream, if nothing is due:
+    /// what it wants, and where it stands.
+    pub(super) fn alike(&mut self) -> Option<Alike> {
+        self.watch.as_mut()?.alike()
+    }
+
+    /// Another goes on in its place.
+    pub(super) fn joined(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            watch.closing = Closing::Joined;
+        }
+    }
+
+    /// A bookmark for where it stands, as an encoded response; `None` while it is reading.
+    pub(super) fn bookmark_now(&mut self) -> Option<Bytes> {
+        let watch = self.watch.as_mut()?;
+        // What came since its last step may be nothing to it.
+        let _ = watch.cursor.rest();
+        let frame = watch.only_bookmark(BookmarkKind::Progress);
+        Some(frame::message(&frame))
+    }
+
     /// The next frame, or the status that ends the stream.
-    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Result<Bytes, Status>> {
+    pub(super) fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Result<Bytes, Status>> {
         // Much may be read of which nothing matches: others get their turn.
         for _ in 0..MAX_STEPS_A_POLL {
             let next = match self.poll_next_step(context) {
@@ -542,56 +591,7 @@ impl Stream for WatchFrames {
     type Item = Result<v1::WatchResponse, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Poll::Ready(match ready!(self.poll_frame(context)) {
-            Ok(frame) => {
-                let decoded = v1::WatchResponse::decode(frame::message(&frame));
-                Some(decoded.map_err(|error| Status::internal(error.to_string())))
-            }
-            Err(status) if status.code() == Code::Ok => None,
-            Err(status) => Some(Err(status)),
-        })
-    }
-}
-
-/// The frames as the body of a gRPC response.
-pub(crate) struct WatchBody {
-    frames: WatchFrames,
-    ended: bool,
-}
-
-impl WatchBody {
-    pub(super) fn new(frames: WatchFrames) -> Self {
-        Self {
-            frames,
-            ended: false,
-        }
-    }
-}
-
-impl http_body::Body for WatchBody {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Status>>> {
-        if self.ended {
-            return Poll::Ready(None);
-        }
-        let frame = match ready!(self.frames.poll_frame(context)) {
-            Ok(bytes) => http_body::Frame::data(bytes),
-            Err(status) => {
-                self.ended = true;
-                let mut trailers = http::HeaderMap::new();
-                status.add_header(&mut trailers)?;
-                http_body::Frame::trailers(trailers)
-            }
-        };
-        Poll::Ready(Some(Ok(frame)))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.ended
+        let frame = ready!(self.poll_frame(context));
+        Poll::Ready(frame::decoded(frame))
     }
 }

@@ -82,6 +82,10 @@ pub(crate) struct Serve {
     )]
     pub(crate) listen: String,
 
+    /// Also serve /metrics, /livez and /readyz at this address, until the server has ended
+    #[arg(long, env = "LISTWATCH_METRICS_LISTEN", value_name = "ADDRESS")]
+    pub(crate) metrics_listen: Option<String>,
+
     /// The folder that holds the store; made if need be
     #[arg(
         long,

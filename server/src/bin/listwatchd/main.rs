@@ -60,6 +60,10 @@ async fn serve(flags: Serve) -> Result<(), String> {
     } else {
         builder.data_dir(&folder, store_options)
     };
+    let builder = match &flags.metrics_listen {
+        Some(address) => builder.metrics_listen(address),
+        None => builder,
+    };
     let builder = builder
         .options(flags.server_options()?)
         .shutdown(asked_to_stop()?);

@@ -68,6 +68,8 @@ struct SledLog {
     open: Arc<AtomicUsize>,
     /// What the manifest says; held while it is replaced.
     bounds: Mutex<Bounds>,
+    /// The compacted revision, for the writer, which must not wait for the manifest.
+    compacted: AtomicU64,
     /// Held while a group is appended or the written segment is changed for another.
     writing: Mutex<Head>,
     /// A write failed, and when the disk was last tried.
@@ -225,7 +227,7 @@ impl Log for SledLog {
             .iter()
             .flat_map(|entry| record::encode(entry, part_bytes))
             .collect();
-        let compacted = self.bounds.lock().progress.compacted.get();
+        let compacted = self.compacted.load(Ordering::Relaxed);
         active
             .append(&parts, compacted)
             .and_then(|synced| head.set(last.slot.revision).map(|()| synced))
@@ -333,6 +335,8 @@ impl Log for SledLog {
         self.check_open()?;
         manifest_of(self.id, to, &segments).write(&self.folder)?;
         *bounds = to;
+        let compacted = progress.compacted.get();
+        self.compacted.store(compacted, Ordering::Relaxed);
         self.step("bounded");
         Ok(())
     }

@@ -211,6 +211,7 @@ fn load(
             progress: state.progress,
             next_segment: manifest.next_segment,
         }),
+        compacted: state.progress.compacted.get().into(),
         writing: Mutex::new(head),
         failed: Mutex::default(),
         appends: 0.into(),

@@ -24,6 +24,9 @@ use crate::{
     },
 };
 
+/// Without an append for so long, nobody writes.
+const WRITERS_GONE: Duration = Duration::from_millis(250);
+
 /// Adjacent segments to be copied into one.
 struct Run {
     first: usize,
@@ -171,7 +174,7 @@ impl SledLog {
             live,
             older_garbage,
             rest: self.rest(segments),
-            appends: 0,
+            appends: (self.appends.load(Ordering::Relaxed), Instant::now()),
         };
         for segment in old {
             copier.segment(segment)?;
@@ -228,8 +231,8 @@ struct Copier<'a> {
     older_garbage: bool,
     /// How many times as long as it works it leaves disk and processor to others.
     rest: u32,
-    /// Appends when it last looked.
-    appends: u64,
+    /// Appends so far, and when there was last a new one.
+    appends: (u64, Instant),
 }
 
 impl Copier<'_> {
@@ -257,10 +260,12 @@ impl Copier<'_> {
             };
             self.batch(items)?;
             from = Bound::Excluded(last);
-            // Only where someone writes is there anyone to wait for.
+            // Only where someone writes is there anyone to make way for.
             let appends = self.log.appends.load(Ordering::Relaxed);
-            if appends != self.appends {
-                self.appends = appends;
+            if appends != self.appends.0 {
+                self.appends = (appends, Instant::now());
+            }
+            if self.appends.1.elapsed() < WRITERS_GONE {
                 let rest = begun.elapsed() * self.rest;
                 std::thread::sleep(rest.min(Duration::from_millis(50)));
             }
