@@ -13,6 +13,7 @@ pub mod selector;
 mod server;
 mod service;
 pub mod store;
+mod traces;
 
 pub use self::{
     server::{
@@ -20,4 +21,5 @@ pub use self::{
         ServerOptions,
     },
     service::ServiceOptions,
+    traces::TRACE_TARGET,
 };

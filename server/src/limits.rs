@@ -207,6 +207,8 @@ pub const MAX_FILED_VALUES: usize = 16;
 /// Collections that have metrics of their own; the others share `_other`. Each has some 30
 /// series, and no one reads more than this.
 pub const MAX_NAMED_COLLECTIONS: usize = 100;
+/// Traced writes that one delivery is linked to: OpenTelemetry's own limit is 128.
+pub const MAX_DELIVERY_LINKS: usize = 32;
 /// How often the lag of watches is sampled.
 pub const LAG_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 /// Connections to the metrics' own address: a few scrapers and probes.

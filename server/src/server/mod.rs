@@ -43,6 +43,7 @@ use crate::{
     metrics::{ConnectionFigures, Metrics, RpcFigures, RpcLayer},
     service::{EdgeLayer, Service, ServiceOptions, WatchRoute},
     store::{MemoryStore, SledStore, Store, StoreError, StoreOptions},
+    traces::TraceLayer,
 };
 
 /// The server could not be started, or ended with a failure.
@@ -270,6 +271,8 @@ impl ServerBuilder {
             metrics: Metrics::new(&hub, rpcs.clone(), connected.clone()),
             probes: Probes::new(hub.clone(), leaving.clone()),
         };
+        let traced = options.service.traces.then_some(TraceLayer);
+        let routes = tower::util::option_layer(traced).layer(routes);
         let routes = outside.layer(RpcLayer(rpcs).layer(routes));
         let beside = beside.map(|listener| tokio::spawn(accept::beside(listener, outside.alone())));
 

@@ -1,5 +1,6 @@
 //! The RPCs: validate, then ask the hub or the store. No state of their own.
 
+mod account;
 mod admin;
 mod body;
 mod edge;
@@ -45,6 +46,10 @@ pub struct ServiceOptions {
     pub min_watch_life: Duration,
     /// The fields that selectors may name.
     pub fields: SelectableFields,
+    /// Make spans of RPCs and deliveries, for an OpenTelemetry layer of the program's
+    /// `tracing` subscriber that lets [`TRACE_TARGET`](crate::TRACE_TARGET) through
+    /// (`--otlp-endpoint`).
+    pub traces: bool,
     /// Time for deadlines.
     pub clock: Clock,
     /// What spreads watches over time comes from this seed (simulations); `None`: from the
@@ -60,6 +65,7 @@ impl Default for ServiceOptions {
             bookmark_interval: limits::DEFAULT_BOOKMARK_INTERVAL,
             min_watch_life: limits::DEFAULT_MIN_WATCH_LIFE,
             fields: SelectableFields::default(),
+            traces: false,
             clock: Clock::system(),
             seed: None,
         }

@@ -22,7 +22,7 @@ use tonic::Status;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
-    Service,
+    Service, account,
     frame::{self, Look, WatchFrame},
     request::{self, Consistency, Invalid},
     status, token,
@@ -30,14 +30,13 @@ use super::{
 use crate::{
     clock::Clock,
     hub::{
-        Begin, CatchUp, Closing, Cursor, Delivery, DeliveryMode, EVENT_TYPES, HubError, Position,
-        StartPoint, Step,
+        Begin, CatchUp, Closing, Cursor, Delivery, DeliveryMode, HubError, Position, StartPoint,
+        Step,
     },
     limits::{
         MAX_BATCH_DELAY, MAX_BOOKMARK_INTERVAL, MAX_STEPS_A_POLL, MAX_TOKEN_BYTES,
         MIN_BOOKMARK_INTERVAL,
     },
-    measure::nanoseconds,
     store::{Revision, StoreError, StoreId},
 };
 
@@ -369,7 +368,8 @@ impl Watch {
     fn response(&mut self, step: &Step) -> Bytes {
         let look = self.shape.look_at(&step.deliveries);
         let mut frame = WatchFrame::new(&step.deliveries, look);
-        self.count(step);
+        self.in_step &= step.begins.is_none();
+        account::sent(&self.cursor, step, self.in_step, &self.clock);
         let kind = match (step.begins, step.completes) {
             (_, true) => BookmarkKind::InitialStateEnd,
             (Some(Begin::InitialState), _) => BookmarkKind::InitialStateBegin,
@@ -395,32 +395,6 @@ impl Watch {
         let frame = frame.finish();
         self.cursor.figures().sent_bytes.add(frame.len() as u64);
         frame
-    }
-
-    /// Counts a response's events, and how late they are.
-    fn count(&mut self, step: &Step) {
-        if step.begins.is_some() {
-            self.in_step = false;
-        }
-        if step.deliveries.is_empty() {
-            return;
-        }
-        let figures = self.cursor.figures();
-        let mut sent = [0; EVENT_TYPES.len()];
-        for delivery in &step.deliveries {
-            sent[delivery.kind.place()] += 1;
-        }
-        figures.send(&sent);
-        if !self.in_step {
-            return;
-        }
-        let now = self.clock.now();
-        let mut late = self.cursor.hub_figures().delivery.tally();
-        for commit in step.deliveries.iter().filter_map(Delivery::commit) {
-            // A clock that was set back makes no event early.
-            let age = now.duration_since(commit.time).unwrap_or_default();
-            late.add(nanoseconds(age), 1);
-        }
     }
 
     fn only_bookmark(&mut self, kind: BookmarkKind) -> Bytes {

@@ -219,6 +219,7 @@ fn commits(entries: &[Entry]) -> Vec<Arc<Commit>> {
                 revision: first.slot.revision,
                 time: first.object.update_time,
                 events: entries.iter().map(event).collect(),
+                trace: first.trace.clone(),
             }))
         })
         .collect()

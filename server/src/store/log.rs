@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Change, Key, Object, Progress, Revision, StoreError, replay::Request};
+use super::{Change, Key, Object, Progress, Revision, StoreError, TraceContext, replay::Request};
 
 /// Where an entry stands in the log: its revision, and its place within the commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,6 +39,8 @@ pub(super) struct Entry {
     pub(super) previous_revision: Option<Revision>,
     /// On the first entry of a commit that came with a request id.
     pub(super) request: Option<Arc<Request>>,
+    /// On the first entry of a commit whose writer is being traced; not on disk.
+    pub(super) trace: Option<Arc<TraceContext>>,
 }
 
 impl Entry {

@@ -18,6 +18,7 @@ mod reading;
 mod replay;
 mod sled_log;
 mod timeline;
+mod trace;
 mod writer;
 
 #[cfg(test)]
@@ -36,6 +37,7 @@ pub use self::{
     object::{Change, Commit, Content, DeleteCause, Event, Object, Revision, Uid},
     options::StoreOptions,
     sled_log::{RepairReport, SledStore},
+    trace::TraceContext,
 };
 
 /// Identity of a store's history. Changes when the store is made anew or restored from a
@@ -67,6 +69,8 @@ pub struct WriteBatch {
     pub operations: Vec<Operation>,
     /// For replay: the same id again gives the first answer.
     pub request: Option<RequestId>,
+    /// The writer's span, if it is being recorded.
+    pub trace: Option<Arc<TraceContext>>,
 }
 
 /// A caller's name for one request, with what it asked for.
