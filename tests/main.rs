@@ -12,6 +12,7 @@ mod error_reasons;
 mod harness;
 mod histories;
 mod known_faults;
+mod metrics;
 mod process;
 mod python;
 mod read_promises;
