@@ -12,6 +12,7 @@ mod error_reasons;
 mod harness;
 mod histories;
 mod known_faults;
+mod limits;
 mod metrics;
 mod process;
 mod python;

@@ -3,9 +3,10 @@
 
 use listwatch::v1::{self, consistency::Kind};
 use listwatch_client::ClientError;
+use listwatch_server::ServerOptions;
 
 use crate::{
-    harness::{Harness, everything, key, labelled, reason},
+    harness::{Harness, everything, faulty::FaultyStore, key, labelled, reason, short},
     validator::{Listed, Model, assert_kept, check_list},
 };
 
@@ -143,22 +144,41 @@ async fn a_read_at_a_minimum_revision_waits_for_it_or_is_refused() {
     assert_eq!(listed.unwrap().into_inner().revision, written.revision);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_read_sees_every_write_that_was_acknowledged_before_it() {
-    let harness = Harness::start().await;
-    for n in 0..200 {
+    // Also one that the caches have not taken up yet.
+    let late = std::time::Duration::from_millis(300);
+    let harness = Harness::over(FaultyStore::late(late), ServerOptions::default()).await;
+    for n in 0..20 {
         let written = harness.put("pods", "a", &n.to_string()).await;
+        let any = list(Some(Kind::Any(true)));
+        let any = harness.client.list(any).await.unwrap();
+        assert!(
+            any.revision < written.revision,
+            "the newest here, without waiting"
+        );
         let listed = harness.client.list(list(None)).await.unwrap();
         assert!(listed.revision >= written.revision);
         assert_eq!(listed.resources[0].value, n.to_string());
-        let any = harness
-            .client
-            .list(list(Some(Kind::Any(true))))
-            .await
-            .unwrap();
-        assert!(
-            any.revision >= listed.revision,
-            "one server never goes back"
+        let written = harness.put("pods", "a", &n.to_string()).await;
+        let mut watch = harness.watch_all("pods").await;
+        let state = watch.until(v1::BookmarkKind::InitialStateEnd).await;
+        assert_eq!(short(&state), [format!("=a@{}", written.revision)]);
+        let get = v1::GetRequest {
+            key: Some(key("pods", "a")),
+            ..v1::GetRequest::default()
+        };
+        let written = harness.put("pods", "a", &n.to_string()).await;
+        assert_eq!(
+            harness
+                .client
+                .get(get)
+                .await
+                .unwrap()
+                .resource
+                .unwrap()
+                .revision,
+            written.revision
         );
     }
 }

@@ -241,25 +241,54 @@ async fn bookmarks_come_within_the_interval() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_event_is_visible_only_after_the_store_has_it() {
+    const WRITES: i64 = 2000;
     let harness = Harness::start().await;
-    let mut watch = harness.watch_all("pods").await;
-    watch.until(BookmarkKind::InitialStateEnd).await;
     let mut feed = harness.store.subscribe();
-    let mut last = 0;
-    for n in 0..50 {
-        harness.put("pods", "a", &n.to_string()).await;
-        // What the feed gives has been committed: what reads it can read the log, too.
-        for commit in feed.recv().await.unwrap().iter() {
-            assert!(harness.store.progress().revision >= commit.revision);
+    let store = harness.store.clone();
+    // What the feed tells of is readable at that moment, on whatever thread.
+    let observer = std::thread::spawn(move || {
+        let mut seen = 0;
+        while seen < WRITES {
+            match feed.try_recv() {
+                Ok(commits) => {
+                    let last = commits.last().unwrap().revision;
+                    assert!(
+                        store.progress().revision >= last,
+                        "told of {last} too early"
+                    );
+                    seen = last.to_wire();
+                }
+                Err(tokio::sync::broadcast::error::TryRecvError::Empty) => std::hint::spin_loop(),
+                Err(error) => panic!("{error}"),
+            }
         }
-        for response in watch.through(last + 1).await {
-            let promised = response.bookmark.unwrap().revision;
+    });
+    let mut watch = harness.watch_all("pods").await;
+    let writes = async {
+        for n in 0..WRITES {
+            harness.put("pods", "a", &n.to_string()).await;
+        }
+    };
+    let reads = async {
+        loop {
+            let promised = watch
+                .next()
+                .await
+                .unwrap()
+                .unwrap()
+                .bookmark
+                .unwrap()
+                .revision;
             assert!(harness.revision() >= promised);
-            last = last.max(promised);
+            if promised >= WRITES {
+                return;
+            }
         }
-    }
+    };
+    tokio::join!(writes, reads);
+    observer.join().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -439,6 +468,7 @@ async fn a_watch_ends_after_its_life_with_a_bookmark() {
     let mut last = None;
     while let Some(response) = watch.next_within(Duration::from_secs(120)).await.unwrap() {
         last = response.bookmark;
+        assert!(started.elapsed() < 3 * life, "it goes on for ever");
     }
     let lived = started.elapsed();
     assert!(

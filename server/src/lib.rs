@@ -9,6 +9,9 @@ pub mod hub;
 pub mod limits;
 pub mod measure;
 mod metrics;
+mod peer;
+mod refusals;
+mod seats;
 pub mod selector;
 mod server;
 mod service;
@@ -16,10 +19,12 @@ pub mod store;
 mod traces;
 
 pub use self::{
+    peer::Peer,
+    refusals::{Load, Refusal, Refusals},
     server::{
-        InMemoryConnector, Io, Phase, Server, ServerBuilder, ServerError, ServerHandle,
-        ServerOptions,
+        ConnectionOptions, InMemoryConnector, Io, Phase, Server, ServerBuilder, ServerError,
+        ServerHandle, ServerOptions, raise_descriptor_limit,
     },
-    service::ServiceOptions,
+    service::{RequestOptions, ServiceOptions},
     traces::TRACE_TARGET,
 };

@@ -105,7 +105,38 @@ pub const EXPORT_PAGE: crate::store::PageLimit = crate::store::PageLimit {
 /// How long open connections get to end when the server goes away, by default.
 pub const DEFAULT_SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
 /// Streams of one connection, announced to clients: etcd's clients multiplex hundreds.
-pub const MAX_STREAMS_PER_CONNECTION: u32 = 1000;
+pub const MAX_STREAMS_PER_CONNECTION: u32 = 1024;
+/// Those that watches may take: the rest is for calls, which would wait for a stream for
+/// ever otherwise.
+pub const MAX_WATCH_STREAMS_PER_CONNECTION: usize = 1000;
+/// Open connections, by default: idle ones with a watch take about 48 KiB each.
+pub const DEFAULT_MAX_CONNECTIONS: usize = 10_000;
+/// Descriptors that connections leave alone, since the store opens files as it runs. Where
+/// there are few, half of them.
+pub const DESCRIPTOR_RESERVE: u64 = 256;
+/// A new connection has begun to speak HTTP by then: an honest client does so at once.
+pub const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long calls on a connection that has come of age may still take, by default.
+pub const DEFAULT_MAX_CONNECTION_AGE_GRACE: Duration = Duration::from_secs(30);
+/// By how much ages differ, so that connections made together do not end together: gRPC's
+/// tenth, in both directions.
+pub const CONNECTION_AGE_JITTER: f64 = 0.1;
+/// HTTP/2 frames of requests: the least that the standard allows, and no one needs more.
+pub const MAX_FRAME_BYTES: u32 = 16 * 1024;
+/// What is buffered of an HTTP/1 connection: headers, above all.
+pub const MAX_HTTP1_BUFFER_BYTES: usize = 64 * 1024;
+/// Open watches, by default: at 4 KiB each, 400 MB.
+pub const DEFAULT_MAX_WATCHES: usize = 100_000;
+/// Reading calls at a time, by default: Kubernetes' `--max-requests-inflight`.
+pub const DEFAULT_MAX_REQUESTS_INFLIGHT: usize = 400;
+/// Writing calls at a time, by default: Kubernetes' `--max-mutating-requests-inflight`.
+pub const DEFAULT_MAX_MUTATING_REQUESTS_INFLIGHT: usize = 200;
+/// How long a call may take, by default: Kubernetes' `--request-timeout`.
+pub const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// When those who were refused may come again, at the earliest.
+pub const REFUSED_RETRY: Duration = Duration::from_secs(1);
+/// Over how long they are spread.
+pub const REFUSED_RETRY_SPREAD: Duration = Duration::from_secs(1);
 /// Bytes that a connection buffers for a stream whose client reads slowly.
 pub const MAX_SEND_BUFFER_BYTES: usize = 64 * 1024;
 /// Flow-control window of a stream, for requests: a whole batch in flight.
@@ -115,10 +146,10 @@ pub const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 /// Header lists above this are refused: metadata is short.
 pub const MAX_HEADER_LIST_BYTES: u32 = 16 * 1024;
 /// How often a quiet connection is pinged, and how long the answer may take, before it is
-/// taken for dead.
-pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-/// See [`KEEPALIVE_INTERVAL`].
-pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+/// taken for dead, by default.
+pub const DEFAULT_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// See [`DEFAULT_KEEPALIVE_INTERVAL`].
+pub const DEFAULT_KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Pause after a failed accept: a server out of descriptors must not spin.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// In-memory connections waiting to be accepted.

@@ -1,8 +1,6 @@
 //! The ErrorReason table of the API, reason by reason: its code, its metadata, and whether a
 //! retry is announced.
 
-mod faulty;
-
 use std::{collections::HashSet, time::Duration};
 
 use listwatch::{
@@ -17,8 +15,9 @@ use listwatch_server::{
 use tonic::{Code, Status, transport::Endpoint};
 use tonic_types::StatusExt as _;
 
-use self::faulty::FaultyStore;
-use crate::harness::{Harness, PATIENCE, everything, key, resource, token, watch};
+use crate::harness::{
+    Harness, PATIENCE, everything, faulty::FaultyStore, key, resource, token, watch,
+};
 
 struct Row {
     reason: ErrorReason,
@@ -45,7 +44,7 @@ const fn row(
 const OBJECT: &[&str] = &["collection", "namespace", "name", "revision"];
 
 /// The table as the comments of the .proto have it.
-const TABLE: [Row; 17] = [
+const TABLE: [Row; 20] = [
     row(
         ErrorReason::RevisionCompacted,
         Code::OutOfRange,
@@ -114,10 +113,25 @@ const TABLE: [Row; 17] = [
     // A fault of the server cannot be had by a request: see `service/edge.rs`.
     row(ErrorReason::Internal, Code::Internal, &[], false),
     row(ErrorReason::Unsupported, Code::Unimplemented, &[], false),
+    row(
+        ErrorReason::TooManyRequests,
+        Code::ResourceExhausted,
+        &[],
+        true,
+    ),
+    row(
+        ErrorReason::TooManyWatches,
+        Code::ResourceExhausted,
+        &[],
+        true,
+    ),
+    row(
+        ErrorReason::DeadlineExceeded,
+        Code::DeadlineExceeded,
+        &[],
+        false,
+    ),
 ];
-
-/// Limits of requests and watches are not built yet.
-const NOT_GIVEN_YET: [ErrorReason; 2] = [ErrorReason::TooManyRequests, ErrorReason::TooManyWatches];
 
 /// The status is as the table says; returns the values of its metadata in that order.
 #[track_caller]
@@ -214,16 +228,8 @@ fn exact(start: Start) -> v1::WatchRequest {
 
 #[test]
 fn every_reason_is_in_the_table_or_is_not_given_yet() {
-    let known: HashSet<_> = TABLE
-        .iter()
-        .map(|row| row.reason)
-        .chain(NOT_GIVEN_YET)
-        .collect();
-    assert_eq!(
-        known.len(),
-        TABLE.len() + NOT_GIVEN_YET.len(),
-        "a reason stands twice"
-    );
+    let known: HashSet<_> = TABLE.iter().map(|row| row.reason).collect();
+    assert_eq!(known.len(), TABLE.len(), "a reason stands twice");
     for number in 1.. {
         let Ok(reason) = ErrorReason::try_from(number) else {
             assert_eq!(number as usize, known.len() + 1);
@@ -603,4 +609,43 @@ async fn unsupported() {
         &failed(grpc.unary(request, path, codec)).await,
         ErrorReason::Unsupported,
     );
+}
+
+#[tokio::test]
+async fn too_many_requests() {
+    let mut options = ServerOptions::default();
+    options.requests.max_requests_inflight = 0;
+    options.requests.max_mutating_requests_inflight = 0;
+    let harness = Harness::with(options, StoreOptions::default()).await;
+    let raw = &harness.raw;
+    let statuses = [
+        failed(raw.clone().get(get("a", None))).await,
+        failed(raw.clone().list(list(None))).await,
+        failed(raw.clone().create(create("a"))).await,
+        failed(raw.clone().update(update("a"))).await,
+        failed(raw.clone().delete(delete("a"))).await,
+        failed(raw.clone().batch(batch([Kind::Create(create("a"))]))).await,
+    ];
+    for status in statuses {
+        expect(&status, ErrorReason::TooManyRequests);
+    }
+}
+
+#[tokio::test]
+async fn too_many_watches() {
+    let mut options = ServerOptions::default();
+    options.requests.max_watches = 0;
+    let harness = Harness::with(options, StoreOptions::default()).await;
+    let status = failed_watch(&harness, watch("pods", None)).await;
+    expect(&status, ErrorReason::TooManyWatches);
+}
+
+#[tokio::test]
+async fn deadline_exceeded() {
+    let mut options = ServerOptions::default();
+    options.requests.request_timeout = Duration::from_millis(50);
+    options.hub.revision_wait = 2 * PATIENCE;
+    let harness = Harness::with(options, StoreOptions::default()).await;
+    let status = failed(harness.raw.clone().get(get("a", Some(At::MinRevision(9))))).await;
+    expect(&status, ErrorReason::DeadlineExceeded);
 }

@@ -61,8 +61,22 @@ impl Daemon {
 
     /// Starts a server and does not wait.
     pub fn spawn(data: &Path, address: &str, flags: &[&str]) -> Self {
+        Self::spawn_within(&[], data, address, flags)
+    }
+
+    /// The same, started by a program that sets something up and becomes the server.
+    pub fn spawn_within(around: &[&str], data: &Path, address: &str, flags: &[&str]) -> Self {
         let log = data.with_extension(format!("log{}", rand_suffix()));
-        let child = Command::new(binary("listwatchd"))
+        let binary = binary("listwatchd");
+        let mut command = match around {
+            [] => Command::new(binary),
+            [program, arguments @ ..] => {
+                let mut command = Command::new(program);
+                command.args(arguments).arg(binary);
+                command
+            }
+        };
+        let child = command
             .args(["--listen", address, "--data-dir"])
             .arg(data)
             .args(flags)

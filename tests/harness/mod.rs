@@ -1,6 +1,7 @@
 //! A server and a client for one test, and short words for requests.
 
 pub mod daemon;
+pub mod faulty;
 
 use std::{sync::Arc, time::Duration};
 

@@ -192,10 +192,12 @@ pub enum Closing {
     Error = 7,
     /// It goes on as part of another of the same stream that wants the same.
     Joined = 8,
+    /// Its connection has come of age.
+    ConnectionAge = 9,
 }
 
 impl Closing {
-    const NAMES: [&'static str; 9] = [
+    const NAMES: [&'static str; 10] = [
         "client",
         "complete",
         "lifetime",
@@ -205,6 +207,7 @@ impl Closing {
         "slow",
         "error",
         "joined",
+        "connection_age",
     ];
 }
 

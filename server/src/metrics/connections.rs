@@ -5,27 +5,33 @@ use std::{fmt, sync::Arc};
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 
 use super::sheet::Sheet;
-use crate::measure::{Counter, Level};
+use crate::{
+    measure::{Counter, Level},
+    refusals::{Refusal, Refusals},
+};
 
 /// Counted by the accept loop.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ConnectionFigures {
     open: Level,
     accepted: Counter,
-    failed: Counter,
+    refusals: Arc<Refusals>,
 }
 
 impl ConnectionFigures {
+    pub(crate) fn new(refusals: Arc<Refusals>) -> Self {
+        Self {
+            open: Level::default(),
+            accepted: Counter::default(),
+            refusals,
+        }
+    }
+
     /// One that is open for as long as the guard lives.
     pub(crate) fn opened(self: &Arc<Self>) -> OpenConnection {
         self.accepted.inc();
         self.open.rise();
         OpenConnection(self.clone())
-    }
-
-    /// One could not be accepted.
-    pub(crate) fn not_accepted(&self) {
-        self.failed.inc();
     }
 }
 
@@ -51,7 +57,16 @@ impl Collector for ConnectionFigures {
         sheet.counter(
             "lw_accept_failures",
             "Connections that the operating system could not give, for want of descriptors for one",
-            self.failed.get(),
+            self.refusals.failed_accepts(),
+        )?;
+        let refused = Refusal::ALL.map(|refusal| {
+            let labels = vec![("limit", refusal.name())];
+            (labels, self.refusals.count(refusal))
+        });
+        sheet.counters(
+            "lw_limit_refusals",
+            "Connections, calls and watches refused or cut off, by the limit that they met",
+            refused,
         )
     }
 }

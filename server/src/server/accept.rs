@@ -1,8 +1,9 @@
-//! The accept loop: connections in, HTTP out, whatever they come over.
+//! The accept loop: connections in, whatever they come over, as many as there is room for.
 
 use std::{
     convert::Infallible,
     io,
+    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -10,29 +11,28 @@ use std::{
 
 use futures::{StreamExt as _, future::BoxFuture, stream::BoxStream};
 use http::{Request, Response, Uri};
-use hyper::body::Incoming;
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto,
-    service::TowerToHyperService,
-};
+use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
     sync::{mpsc, watch},
     task::JoinSet,
+    time::{Sleep, sleep},
 };
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::body::Body;
-use tower::{Service, ServiceExt as _};
+use tower::Service;
 
-use super::Phase;
-use crate::limits::{
-    ACCEPT_PAUSE, CONNECTION_WINDOW_BYTES, IN_MEMORY_PIPE_BYTES, KEEPALIVE_INTERVAL,
-    KEEPALIVE_TIMEOUT, MAX_HEADER_LIST_BYTES, MAX_METRICS_CONNECTIONS, MAX_SEND_BUFFER_BYTES,
-    MAX_STREAMS_PER_CONNECTION, STREAM_WINDOW_BYTES,
+use super::{
+    Phase,
+    connection::{ConnectionOptions, Http},
 };
-use crate::metrics::ConnectionFigures;
+use crate::{
+    limits::{ACCEPT_PAUSE, IN_MEMORY_PIPE_BYTES, MAX_METRICS_CONNECTIONS},
+    metrics::ConnectionFigures,
+    peer::Peer,
+    refusals::{Refusal, Refusals},
+    seats::{Full, Seat, Seats},
+};
 
 /// What a connection comes over.
 pub trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -42,22 +42,35 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
 /// A connection of any kind.
 pub type Io = Box<dyn Transport>;
 
+/// A connection, and from where.
+pub(super) struct Accepted {
+    pub(super) io: Io,
+    pub(super) peer: Peer,
+}
+
 /// Connections of a TCP listener.
-pub(super) fn tcp(listener: TcpListener) -> BoxStream<'static, io::Result<Io>> {
-    TcpListenerStream::new(listener)
-        .map(|connection| {
-            let connection = connection?;
-            // Events are small and wanted now.
-            connection.set_nodelay(true)?;
-            Ok(Box::new(connection) as Io)
-        })
-        .boxed()
+pub(super) fn tcp(listener: TcpListener) -> BoxStream<'static, io::Result<Accepted>> {
+    let accept = async |listener: TcpListener| {
+        let accepted = listener.accept().await.map(|(connection, address)| {
+            // Events are small and wanted now. Where this fails the peer is gone already.
+            let _ = connection.set_nodelay(true);
+            Accepted {
+                io: Box::new(connection),
+                peer: Peer::Tcp(address),
+            }
+        });
+        Some((accepted, listener))
+    };
+    futures::stream::unfold(listener, accept).boxed()
 }
 
 /// Accepts connections until the server drains, and then sees them off.
 pub(super) struct Acceptor {
-    pub(super) connections: BoxStream<'static, io::Result<Io>>,
+    pub(super) connections: BoxStream<'static, io::Result<Accepted>>,
     pub(super) dialled: mpsc::Receiver<Io>,
+    pub(super) options: ConnectionOptions,
+    pub(super) seats: Arc<Seats>,
+    pub(super) refusals: Arc<Refusals>,
     pub(super) grace: Duration,
     pub(super) drain: watch::Receiver<Phase>,
     pub(super) figures: Arc<ConnectionFigures>,
@@ -72,22 +85,27 @@ impl Acceptor {
             + 'static,
         S::Future: Send,
     {
+        let http = Http::new(&self.options, self.refusals.clone(), self.drain.clone());
         let mut open = JoinSet::new();
         let mut drain = self.drain.clone();
         let draining = draining(&mut drain);
         tokio::pin!(draining);
+        let mut rest = Rest::default();
         loop {
-            let io = tokio::select! {
+            let accepted = tokio::select! {
                 biased;
                 () = &mut draining => break,
-                Some(io) = self.dialled.recv() => io,
+                Some(io) = self.dialled.recv() => Accepted { io, peer: Peer::InMemory },
                 Some(_) = open.join_next(), if !open.is_empty() => continue,
-                accepted = self.connections.next() => match accepted {
-                    Some(Ok(io)) => io,
+                () = rest.over(), if rest.is_on() => continue,
+                accepted = self.connections.next(), if !rest.is_on() => match accepted {
+                    Some(Ok(accepted)) => {
+                        rest.accepted();
+                        accepted
+                    }
                     Some(Err(error)) => {
-                        tracing::warn!(%error, "cannot accept a connection");
-                        self.figures.not_accepted();
-                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                        self.refusals.add_failed_accept();
+                        rest.failed(&error);
                         continue;
                     }
                     // The caller's stream has ended; in-memory connections go on.
@@ -97,12 +115,15 @@ impl Acceptor {
                     }
                 },
             };
-            let counted = self.figures.opened();
-            let served = serve(io, service.clone(), self.drain.clone());
-            open.spawn(async move {
-                served.await;
-                drop(counted);
-            });
+            // Dropped where there is no seat: the peer sees it closed at once.
+            if let Ok(seat) = self.seat(accepted.peer) {
+                let counted = self.figures.opened();
+                let serving = http.serve(accepted, service.clone());
+                open.spawn(async move {
+                    serving.await;
+                    drop((seat, counted));
+                });
+            }
         }
         drop(self.connections);
         drop(self.dialled);
@@ -114,6 +135,22 @@ impl Acceptor {
             );
             open.shutdown().await;
         }
+    }
+
+    /// A place among the open connections. One over memory needs none: it costs no descriptor,
+    /// and the program that opens it is this one.
+    fn seat(&self, peer: Peer) -> Result<Option<Seat>, Full> {
+        if peer == Peer::InMemory {
+            return Ok(None);
+        }
+        let seat = self.seats.take(peer.client());
+        seat.map(Some).inspect_err(|full| {
+            tracing::debug!(?peer, ?full, "a connection is refused");
+            self.refusals.add(match full {
+                Full::Altogether => Refusal::Connections,
+                Full::ForClient => Refusal::ConnectionsPerIp,
+            });
+        })
     }
 }
 
@@ -127,30 +164,32 @@ where
     S::Future: Send,
 {
     let (_serving, phase) = watch::channel(Phase::Serving);
+    // What is refused here is nobody's concern.
+    let http = Http::new(&ConnectionOptions::default(), Arc::default(), phase);
+    let mut rest = Rest::default();
     let mut connections = tcp(listener);
     let mut open = JoinSet::new();
     loop {
         let accepted = tokio::select! {
             Some(_) = open.join_next(), if !open.is_empty() => continue,
-            accepted = connections.next() => accepted,
+            () = rest.over(), if rest.is_on() => continue,
+            accepted = connections.next(), if !rest.is_on() => accepted,
         };
         match accepted {
             // Who asks for metrics comes alone; more is a mistake, or worse.
             Some(Ok(_)) if open.len() >= MAX_METRICS_CONNECTIONS => {}
-            Some(Ok(io)) => {
-                open.spawn(serve(io, service.clone(), phase.clone()));
+            Some(Ok(accepted)) => {
+                rest.accepted();
+                open.spawn(http.serve(accepted, service.clone()));
             }
-            Some(Err(error)) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
+            Some(Err(error)) => rest.failed(&error),
             None => return,
         }
     }
 }
 
 /// Completes when the server is going away.
-async fn draining(phase: &mut watch::Receiver<Phase>) {
+pub(super) async fn draining(phase: &mut watch::Receiver<Phase>) {
     // An error is the sender's end, which comes with the server's.
     let _ = phase
         .wait_for(|phase| *phase != Phase::Serving)
@@ -158,46 +197,48 @@ async fn draining(phase: &mut watch::Receiver<Phase>) {
         .map(drop);
 }
 
-async fn serve<S>(io: Io, service: S, mut drain: watch::Receiver<Phase>)
-where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
-        + Clone
-        + Send
-        + 'static,
-    S::Future: Send,
-{
-    let service = service.map_request(|request: Request<Incoming>| request.map(Body::new));
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(KEEPALIVE_TIMEOUT);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .keep_alive_interval(KEEPALIVE_INTERVAL)
-        .keep_alive_timeout(KEEPALIVE_TIMEOUT)
-        .max_concurrent_streams(MAX_STREAMS_PER_CONNECTION)
-        .max_header_list_size(MAX_HEADER_LIST_BYTES)
-        .max_send_buf_size(MAX_SEND_BUFFER_BYTES)
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
-    let connection = builder.serve_connection(TokioIo::new(io), TowerToHyperService::new(service));
-    tokio::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => Some(ended),
-        () = draining(&mut drain) => None,
-    };
-    let ended = match ended {
-        Some(ended) => ended,
-        None => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+/// The rest after connections that could not be accepted. Out of descriptors, the one that
+/// waits would make the loop spin: it goes on waiting, and whoever is served already does
+/// not notice.
+#[derive(Default)]
+struct Rest {
+    until: Option<Pin<Box<Sleep>>>,
+    failures: u64,
+}
+
+impl Rest {
+    fn is_on(&self) -> bool {
+        self.until.is_some()
+    }
+
+    async fn over(&mut self) {
+        if let Some(until) = &mut self.until {
+            until.await;
         }
-    };
-    if let Err(error) = ended {
-        // Peers hang up and send rubbish as they please.
-        tracing::debug!(%error, "a connection ended with an error");
+        self.until = None;
+    }
+
+    fn failed(&mut self, error: &io::Error) {
+        // The peer's own doing says nothing of the next one.
+        if let io::ErrorKind::ConnectionAborted
+        | io::ErrorKind::ConnectionReset
+        | io::ErrorKind::Interrupted = error.kind()
+        {
+            return;
+        }
+        // A line at the beginning and one at the end, not twenty a second.
+        if self.failures == 0 {
+            tracing::warn!(%error, "cannot accept connections; those that are open go on");
+        }
+        self.failures += 1;
+        self.until = Some(Box::pin(sleep(ACCEPT_PAUSE)));
+    }
+
+    fn accepted(&mut self) {
+        if self.failures > 0 {
+            tracing::info!(failures = self.failures, "accepting connections again");
+            self.failures = 0;
+        }
     }
 }
 

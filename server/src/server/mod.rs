@@ -3,9 +3,12 @@
 //! `listwatchd` is this with flags in front. What it can do, a program that embeds it can.
 
 mod accept;
+mod connection;
+mod descriptors;
 mod health;
 mod maintenance;
 mod outside;
+mod preface;
 mod probes;
 
 use std::{
@@ -32,8 +35,12 @@ use tokio::{
 };
 use tower::Layer as _;
 
-pub use self::accept::{InMemoryConnector, Io};
-use self::{health::Health, outside::OutsideLayer, probes::Probes};
+use self::{accept::Accepted, health::Health, outside::OutsideLayer, probes::Probes};
+pub use self::{
+    accept::{InMemoryConnector, Io},
+    connection::ConnectionOptions,
+    descriptors::raise_descriptor_limit,
+};
 use crate::{
     hub::{Hub, HubOptions},
     limits::{
@@ -41,7 +48,13 @@ use crate::{
         IN_MEMORY_BACKLOG,
     },
     metrics::{ConnectionFigures, Metrics, RpcFigures, RpcLayer},
-    service::{EdgeLayer, Service, ServiceOptions, WatchRoute},
+    peer::Peer,
+    refusals::{Load, Refusals},
+    seats::Seats,
+    service::{
+        DeadlineLayer, EdgeLayer, RequestLimitLayer, RequestOptions, Service, ServiceOptions,
+        WatchLimit, WatchRoute,
+    },
     store::{MemoryStore, SledStore, Store, StoreError, StoreOptions},
     traces::TraceLayer,
 };
@@ -75,6 +88,10 @@ pub struct ServerOptions {
     pub hub: HubOptions,
     /// The RPCs.
     pub service: ServiceOptions,
+    /// How many connections, and for how long.
+    pub connections: ConnectionOptions,
+    /// How many requests and watches, and for how long.
+    pub requests: RequestOptions,
     /// How often history is compacted by itself; `None`: never.
     pub compaction_interval: Option<Duration>,
     /// How much history compaction by itself leaves.
@@ -88,6 +105,8 @@ impl Default for ServerOptions {
         Self {
             hub: HubOptions::default(),
             service: ServiceOptions::default(),
+            connections: ConnectionOptions::default(),
+            requests: RequestOptions::default(),
             compaction_interval: Some(DEFAULT_COMPACTION_INTERVAL),
             history_retention: DEFAULT_HISTORY_RETENTION,
             shutdown_grace: DEFAULT_SHUTDOWN_GRACE,
@@ -105,7 +124,7 @@ enum ListenChoice {
     /// In-memory connections only.
     Nowhere,
     Address(String),
-    Incoming(Option<SocketAddr>, BoxStream<'static, io::Result<Io>>),
+    Incoming(Option<SocketAddr>, BoxStream<'static, io::Result<Accepted>>),
 }
 
 /// Puts a server together; made by [`Server::builder`].
@@ -187,7 +206,11 @@ impl ServerBuilder {
         S: Stream<Item = io::Result<T>> + Send + 'static,
         T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let connections = connections.map(|c| c.map(|io| Box::new(io) as Io)).boxed();
+        let accepted = |io: T| Accepted {
+            io: Box::new(io),
+            peer: Peer::Unknown,
+        };
+        let connections = connections.map(move |c| c.map(accepted)).boxed();
         self.listen = ListenChoice::Incoming(None, connections);
         self
     }
@@ -240,7 +263,15 @@ impl ServerBuilder {
         let (health, health_service) = Health::serving().await;
         let descriptors = [FILE_DESCRIPTOR_SET, tonic_health::pb::FILE_DESCRIPTOR_SET];
         let rpcs = Arc::new(RpcFigures::new(&descriptors));
-        let service = Service::new(hub.clone(), options.service.clone(), gone, rpcs.clone());
+        let limited = Limited::new(&options);
+        let watches = limited.watches.clone();
+        let service = Service::new(
+            hub.clone(),
+            options.service.clone(),
+            gone,
+            watches,
+            rpcs.clone(),
+        );
         let max_request_bytes = options.service.max_request_bytes();
         let list_watch = ListWatchServiceServer::new(service.clone())
             .max_decoding_message_size(max_request_bytes);
@@ -263,9 +294,14 @@ impl ServerBuilder {
             service,
             max_request_bytes,
         };
-        let routes = EdgeLayer { max_request_bytes }.layer(watches.layer(routes));
+        let deadline = DeadlineLayer {
+            timeout: options.requests.request_timeout,
+            refusals: limited.refusals.clone(),
+        };
+        let routes = limited.calls.layer(deadline.layer(watches.layer(routes)));
+        let routes = EdgeLayer { max_request_bytes }.layer(routes);
 
-        let connected = Arc::new(ConnectionFigures::default());
+        let connected = Arc::new(ConnectionFigures::new(limited.refusals.clone()));
         let leaving = Arc::new(AtomicBool::new(false));
         let outside = OutsideLayer {
             metrics: Metrics::new(&hub, rpcs.clone(), connected.clone()),
@@ -281,6 +317,9 @@ impl ServerBuilder {
         let acceptor = accept::Acceptor {
             connections,
             dialled,
+            options: options.connections,
+            seats: limited.connections.clone(),
+            refusals: limited.refusals.clone(),
             grace: options.shutdown_grace,
             drain: phase.subscribe(),
             figures: connected,
@@ -318,6 +357,7 @@ impl ServerBuilder {
             hub,
             dial,
             phase,
+            limited,
             task,
         })
     }
@@ -329,6 +369,44 @@ async fn bind(address: &str) -> Result<TcpListener, ServerError> {
         source,
     };
     TcpListener::bind(address).await.map_err(failed)
+}
+
+/// What is limited, and what was refused.
+struct Limited {
+    connections: Arc<Seats>,
+    calls: RequestLimitLayer,
+    watches: WatchLimit,
+    refusals: Arc<Refusals>,
+}
+
+impl Limited {
+    fn new(options: &ServerOptions) -> Self {
+        let refusals = Arc::new(Refusals::default());
+        let (connections, requests) = (&options.connections, &options.requests);
+        let max = connections.max_connections;
+        let max = max.min(descriptors::connections_allowed());
+        let share = connections.max_connections_per_ip;
+        Self {
+            connections: Seats::new(max, share.unwrap_or(max.div_ceil(2))),
+            calls: RequestLimitLayer::new(
+                requests.max_requests_inflight,
+                requests.max_mutating_requests_inflight,
+                refusals.clone(),
+            ),
+            watches: requests.watch_limit(refusals.clone()),
+            refusals,
+        }
+    }
+
+    fn load(&self) -> Load {
+        let (requests, mutating_requests) = self.calls.inflight();
+        Load {
+            connections: self.connections.taken(),
+            watches: self.watches.open(),
+            requests,
+            mutating_requests,
+        }
+    }
 }
 
 async fn open(choice: StoreChoice) -> Result<(Arc<dyn Store>, bool), StoreError> {
@@ -363,6 +441,7 @@ pub struct ServerHandle {
     hub: Arc<Hub>,
     dial: mpsc::Sender<Io>,
     phase: watch::Sender<Phase>,
+    limited: Limited,
     task: JoinHandle<()>,
 }
 
@@ -390,6 +469,16 @@ impl ServerHandle {
     /// The hub, for programs that read state without going through the API.
     pub fn hub(&self) -> &Arc<Hub> {
         &self.hub
+    }
+
+    /// What was refused since the start.
+    pub fn refusals(&self) -> &Arc<Refusals> {
+        &self.limited.refusals
+    }
+
+    /// How much of what is limited is taken now.
+    pub fn load(&self) -> Load {
+        self.limited.load()
     }
 
     /// Connects within the process, over memory: for

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http_body::Frame;
 use tonic::Status;
 
-use super::{watch::WatchFrames, watch_many::ManyFrames};
+use super::{connection::LongStream, watch::WatchFrames, watch_many::ManyFrames};
 
 /// What gives frames.
 pub(super) enum Frames {
@@ -22,13 +22,15 @@ pub(super) enum Frames {
 /// The body of a streaming response: frames, and trailers at the end.
 pub(super) struct FrameBody {
     frames: Frames,
+    stream: LongStream,
     ended: bool,
 }
 
 impl FrameBody {
-    pub(super) fn new(frames: Frames) -> Self {
+    pub(super) fn new(frames: Frames, stream: LongStream) -> Self {
         Self {
             frames,
+            stream,
             ended: false,
         }
     }
@@ -45,6 +47,7 @@ impl http_body::Body for FrameBody {
         if self.ended {
             return Poll::Ready(None);
         }
+        self.stream.register(context.waker());
         let next = match &mut self.frames {
             Frames::Watch(frames) => frames.poll_frame(context),
             Frames::Many(frames) => frames.poll_frame(context),

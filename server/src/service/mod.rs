@@ -3,14 +3,19 @@
 mod account;
 mod admin;
 mod body;
+mod call;
+mod connection;
+mod deadline;
 mod edge;
 mod frame;
 mod read;
 mod request;
+mod request_limit;
 mod route;
 mod status;
 mod token;
 mod watch;
+mod watch_limit;
 mod watch_many;
 mod wire;
 mod write;
@@ -26,9 +31,13 @@ use listwatch::v1::{self, list_watch_service_server::ListWatchService};
 use tokio::sync::watch as signal;
 use tonic::{Request, Response, Status, Streaming};
 
-pub(crate) use self::{admin::Export, edge::EdgeLayer, route::WatchRoute};
+pub(crate) use self::{
+    admin::Export, connection::Connection, deadline::DeadlineLayer, edge::EdgeLayer,
+    request_limit::RequestLimitLayer, route::WatchRoute, watch_limit::WatchLimit,
+};
 use crate::{
-    clock::Clock, hub::Hub, limits, metrics::RpcFigures, selector::SelectableFields, store::Store,
+    clock::Clock, hub::Hub, limits, metrics::RpcFigures, refusals::Refusals,
+    selector::SelectableFields, store::Store,
 };
 
 /// How the RPCs behave.
@@ -84,6 +93,48 @@ impl ServiceOptions {
     }
 }
 
+/// How much is answered at a time, and for how long. Every field has a flag of
+/// `listwatchd`.
+#[derive(Clone, Debug)]
+pub struct RequestOptions {
+    /// Reading calls (Get, List, GetStatus) that are answered at a time; more are refused
+    /// with `TOO_MANY_REQUESTS` (`--max-requests-inflight`).
+    pub max_requests_inflight: usize,
+    /// The same for writing calls (Create, Update, Delete, Batch, Compact;
+    /// `--max-mutating-requests-inflight`).
+    pub max_mutating_requests_inflight: usize,
+    /// A call that takes longer fails with `DEADLINE_EXCEEDED`; so does one that takes
+    /// longer than its client's `grpc-timeout`. Streams are not calls (`--request-timeout`).
+    pub request_timeout: Duration,
+    /// Watches that are open at a time, each watch of a WatchMany counted; more are refused
+    /// with `TOO_MANY_WATCHES` (`--max-watch-connections`).
+    pub max_watches: usize,
+    /// Those of one client (an IPv4 address, an IPv6 network of 64 bits); `None`: half of
+    /// them. Clients in the same process have no share to stay within
+    /// (`--max-watches-per-client`).
+    pub max_watches_per_client: Option<usize>,
+}
+
+impl Default for RequestOptions {
+    fn default() -> Self {
+        Self {
+            max_requests_inflight: limits::DEFAULT_MAX_REQUESTS_INFLIGHT,
+            max_mutating_requests_inflight: limits::DEFAULT_MAX_MUTATING_REQUESTS_INFLIGHT,
+            request_timeout: limits::DEFAULT_REQUEST_TIMEOUT,
+            max_watches: limits::DEFAULT_MAX_WATCHES,
+            max_watches_per_client: None,
+        }
+    }
+}
+
+impl RequestOptions {
+    pub(crate) fn watch_limit(&self, refusals: Arc<Refusals>) -> WatchLimit {
+        let share = self.max_watches_per_client;
+        let share = share.unwrap_or(self.max_watches.div_ceil(2));
+        WatchLimit::new(self.max_watches, share, refusals)
+    }
+}
+
 /// Implements both services over a hub.
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
@@ -91,6 +142,7 @@ pub(crate) struct Service {
     options: Arc<ServiceOptions>,
     /// Turns true when the server is going away.
     going_away: signal::Receiver<bool>,
+    watches: WatchLimit,
     /// Where refusals within a stream are counted.
     rpcs: Arc<RpcFigures>,
     /// So far; each gets jitter of its own from the seed.
@@ -102,12 +154,14 @@ impl Service {
         hub: Arc<Hub>,
         options: ServiceOptions,
         going_away: signal::Receiver<bool>,
+        watches: WatchLimit,
         rpcs: Arc<RpcFigures>,
     ) -> Self {
         Self {
             hub,
             options: Arc::new(options),
             going_away,
+            watches,
             rpcs,
             watches_opened: Arc::default(),
         }
@@ -146,16 +200,18 @@ impl ListWatchService for Service {
         &self,
         request: Request<v1::WatchRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        self.open_watch(request.into_inner())
-            .await
-            .map(Response::new)
+        let connection = Connection::of(request.extensions());
+        let seat = self.watches.seat(connection.peer())?;
+        let opened = self.open_watch(request.into_inner(), connection).await?;
+        Ok(Response::new(opened.seated(seat)))
     }
 
     async fn watch_many(
         &self,
         request: Request<Streaming<v1::WatchManyRequest>>,
     ) -> Result<Response<Self::WatchManyStream>, Status> {
-        let frames = watch_many::ManyFrames::new(self.clone(), request.into_inner());
+        let connection = Connection::of(request.extensions());
+        let frames = watch_many::ManyFrames::new(self.clone(), request.into_inner(), connection);
         Ok(Response::new(frames))
     }
 

@@ -19,6 +19,7 @@ use tower::{Layer, Service as TowerService};
 use super::{
     Service,
     body::{FrameBody, Frames},
+    connection::{Connection, LongStream},
     watch_many::ManyFrames,
 };
 
@@ -68,31 +69,38 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let route = self.route.clone();
         match request.uri().path() {
-            WATCH => Box::pin(async move { Ok(route.watch(request).await) }),
-            WATCH_MANY => Box::pin(async move { Ok(route.watch_many(request)) }),
+            WATCH => Box::pin(async move {
+                let response = route.watch(request).await;
+                Ok(response.unwrap_or_else(Status::into_http))
+            }),
+            WATCH_MANY => Box::pin(async move {
+                let response = route.watch_many(request);
+                Ok(response.unwrap_or_else(Status::into_http))
+            }),
             _ => Box::pin(self.inner.call(request)),
         }
     }
 }
 
 impl WatchRoute {
-    async fn watch(self, request: Request<Body>) -> Response<Body> {
-        let opened = async {
-            let request = self.read(request).await?;
-            self.service.open_watch(request).await
-        };
-        match opened.await {
-            Ok(frames) => response(Frames::Watch(frames)),
-            Err(status) => status.into_http(),
-        }
+    async fn watch(self, request: Request<Body>) -> Result<Response<Body>, Status> {
+        // First of all: what is refused is refused unread.
+        let connection = Connection::of(request.extensions());
+        let seat = self.service.watches.seat(connection.peer())?;
+        let stream = self.service.watches.stream(&connection)?;
+        let request = self.read(request).await?;
+        let frames = self.service.open_watch(request, connection).await?;
+        Ok(response(Frames::Watch(frames.seated(seat)), stream))
     }
 
-    fn watch_many(self, request: Request<Body>) -> Response<Body> {
+    fn watch_many(self, request: Request<Body>) -> Result<Response<Body>, Status> {
+        let connection = Connection::of(request.extensions());
+        let stream = self.service.watches.stream(&connection)?;
         let mut codec = ProstCodec::<v1::WatchManyResponse, v1::WatchManyRequest>::default();
         let limit = Some(self.max_request_bytes);
         let requests = Streaming::new_request(codec.decoder(), request.into_body(), None, limit);
-        let frames = ManyFrames::new(self.service, requests);
-        response(Frames::Many(Box::new(frames)))
+        let frames = ManyFrames::new(self.service, requests, connection);
+        Ok(response(Frames::Many(Box::new(frames)), stream))
     }
 
     /// The one message of the request. Errors are as tonic words them, so that the edge
@@ -134,8 +142,8 @@ fn too_large(length: usize, limit: usize) -> Status {
     Status::out_of_range(format!("found {length} bytes; the limit is {limit} bytes"))
 }
 
-fn response(frames: Frames) -> Response<Body> {
-    let mut response = Response::new(Body::new(FrameBody::new(frames)));
+fn response(frames: Frames, stream: LongStream) -> Response<Body> {
+    let mut response = Response::new(Body::new(FrameBody::new(frames, stream)));
     let grpc = HeaderValue::from_static("application/grpc");
     response.headers_mut().insert(header::CONTENT_TYPE, grpc);
     response

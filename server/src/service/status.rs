@@ -12,6 +12,7 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 use super::{request::Invalid, token::TokenError};
 use crate::{
     hub::HubError,
+    limits::{REFUSED_RETRY, REFUSED_RETRY_SPREAD},
     store::{CommitError, Key, Revision, StoreError},
 };
 
@@ -150,6 +151,36 @@ pub(crate) fn not_ready(message: &str) -> Status {
     Failure::new(Code::Unavailable, ErrorReason::NotReady, message)
         .retry_after(RETRY_SOON)
         .into()
+}
+
+/// A call that is one too many. `kind`: reading or writing.
+pub(crate) fn too_many_requests(kind: &str, limit: usize) -> Status {
+    let message = format!("the server is answering {limit} {kind} requests");
+    refused(ErrorReason::TooManyRequests, message)
+}
+
+/// A watch that is one too many.
+pub(crate) fn too_many_watches(message: &str) -> Status {
+    refused(ErrorReason::TooManyWatches, message)
+}
+
+fn refused(reason: ErrorReason, message: impl Into<String>) -> Status {
+    // Those who were refused together must not come back together.
+    let delay = REFUSED_RETRY + REFUSED_RETRY_SPREAD.mul_f64(rand::random());
+    Failure::new(Code::ResourceExhausted, reason, message)
+        .retry_after(delay)
+        .into()
+}
+
+/// A call that took too long.
+pub(crate) fn deadline_exceeded(after: Duration) -> Status {
+    let message = format!("not answered within {after:?}");
+    Failure::new(
+        Code::DeadlineExceeded,
+        ErrorReason::DeadlineExceeded,
+        message,
+    )
+    .into()
 }
 
 /// A failure below the RPCs.

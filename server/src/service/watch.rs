@@ -23,6 +23,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
     Service, account,
+    connection::Connection,
     frame::{self, Look, WatchFrame},
     request::{self, Consistency, Invalid},
     status, token,
@@ -37,6 +38,7 @@ use crate::{
         MAX_BATCH_DELAY, MAX_BOOKMARK_INTERVAL, MAX_STEPS_A_POLL, MAX_TOKEN_BYTES,
         MIN_BOOKMARK_INTERVAL,
     },
+    seats::Seat,
     store::{Revision, StoreError, StoreId},
 };
 
@@ -74,6 +76,7 @@ impl Service {
     pub(super) async fn open_watch(
         &self,
         request: v1::WatchRequest,
+        connection: Arc<Connection>,
     ) -> Result<WatchFrames, Status> {
         let shape = self.shape(&request).map_err(status::invalid)?;
         let mode = delivery_mode(request.delivery_mode).map_err(status::invalid)?;
@@ -107,6 +110,7 @@ impl Service {
             catching_up: false,
             coalesced: 0,
             going_away: self.going_away.clone(),
+            connection,
             jitter,
             over: false,
             in_step: false,
@@ -265,6 +269,7 @@ struct Watch {
     /// Changes left out since the last bookmark.
     coalesced: u64,
     going_away: signal::Receiver<bool>,
+    connection: Arc<Connection>,
     jitter: Jitter,
     /// The last response has been given.
     over: bool,
@@ -276,13 +281,22 @@ struct Watch {
 }
 
 impl Watch {
+    /// The server or the connection will not be there much longer.
+    fn must_go(&self) -> bool {
+        *self.going_away.borrow() || self.connection.is_leaving()
+    }
+
     /// Goes on as far as memory goes.
     fn next(&mut self) -> Next {
         if self.over {
             return Next::End(Status::ok(""));
         }
-        if *self.going_away.borrow() {
-            self.closing = Closing::Drain;
+        if self.must_go() {
+            self.closing = if *self.going_away.borrow() {
+                Closing::Drain
+            } else {
+                Closing::ConnectionAge
+            };
             return Next::Frame(self.last(BookmarkKind::GoingAway));
         }
         if self.cursor.is_stopped() {
@@ -456,6 +470,8 @@ pub(crate) struct WatchFrames {
     watch: Option<Box<Watch>>,
     reading: Option<Reading>,
     timer: Pin<Box<Sleep>>,
+    /// Its place among all watches, where the stream does not keep it.
+    _seat: Option<Seat>,
 }
 
 impl WatchFrames {
@@ -464,6 +480,15 @@ impl WatchFrames {
             timer: Box::pin(sleep_until(watch.bookmark_at)),
             watch: Some(Box::new(watch)),
             reading: None,
+            _seat: None,
+        }
+    }
+
+    /// The same, keeping its place among all watches until it is dropped.
+    pub(super) fn seated(self, seat: Seat) -> Self {
+        Self {
+            _seat: Some(seat),
+            ..self
         }
     }
 
@@ -543,14 +568,14 @@ impl WatchFrames {
     }
 
     /// Ready when the moment or news have come, or the server is going away (which wakes
-    /// every watch).
+    /// every watch) or the connection (which wakes its streams).
     fn poll_wait(&mut self, until: Instant, context: &mut Context<'_>) -> Poll<()> {
         let Some(watch) = &self.watch else {
             return Poll::Ready(());
         };
         let held_back = watch.held_until.is_some();
         let news = watch.cursor.poll_news(context.waker());
-        if (news.is_ready() && !held_back) || *watch.going_away.borrow() {
+        if (news.is_ready() && !held_back) || watch.must_go() {
             return Poll::Ready(());
         }
         if self.timer.deadline() != until {

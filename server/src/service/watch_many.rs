@@ -27,13 +27,18 @@ use prost::Message as _;
 use tonic::{Status, Streaming};
 
 use super::{
-    Service, edge,
+    Service,
+    connection::Connection,
+    edge,
     frame::{self, PREFIX_BYTES},
     request::{self, Invalid},
     status,
     watch::{Alike, WatchFrames},
 };
-use crate::limits::{MAX_OPENING_WATCHES, MAX_WATCHES_PER_STREAM};
+use crate::{
+    limits::{MAX_OPENING_WATCHES, MAX_WATCHES_PER_STREAM},
+    seats::Seat,
+};
 
 /// How often a watch is tried to be joined with another when it has caught up. Events that
 /// come in between keep two apart for a moment; watches that nothing joins must not be
@@ -85,6 +90,12 @@ enum Place {
     Open(usize),
 }
 
+/// An open id. Those that have become one are still as many watches to the limits.
+struct OpenId {
+    place: Place,
+    _seat: Seat,
+}
+
 type Opening = BoxFuture<'static, (i64, u64, Result<WatchFrames, Status>)>;
 
 /// A WatchMany stream as a stream of gRPC frames.
@@ -96,7 +107,7 @@ pub(crate) struct ManyFrames {
     opening: FuturesUnordered<Opening>,
     attempts: u64,
     /// Every open id.
-    ids: HashMap<i64, Place>,
+    ids: HashMap<i64, OpenId>,
     members: Vec<Option<Member>>,
     free: Vec<usize>,
     ready: Arc<Ready>,
@@ -107,11 +118,16 @@ pub(crate) struct ManyFrames {
     /// Completes when the server goes away.
     gone: BoxFuture<'static, ()>,
     going_away: bool,
+    connection: Arc<Connection>,
     ended: bool,
 }
 
 impl ManyFrames {
-    pub(super) fn new(service: Service, requests: Streaming<v1::WatchManyRequest>) -> Self {
+    pub(super) fn new(
+        service: Service,
+        requests: Streaming<v1::WatchManyRequest>,
+        connection: Arc<Connection>,
+    ) -> Self {
         let mut going_away = service.going_away.clone();
         let gone = Box::pin(async move {
             // The sender's end comes with the server's.
@@ -131,6 +147,7 @@ impl ManyFrames {
             answers: VecDeque::new(),
             gone,
             going_away: false,
+            connection,
             ended: false,
         }
     }
@@ -140,6 +157,13 @@ impl ManyFrames {
         self.ready.stream.register(context.waker());
         if self.ended {
             return Poll::Ready(Err(Status::ok("")));
+        }
+        if self.connection.is_leaving() && !self.going_away {
+            self.going_away = true;
+            // The stream was woken; its watches were not.
+            for member in self.members.iter().flatten() {
+                member.waker.wake_by_ref();
+            }
         }
         loop {
             if let Some(answer) = self.answers.pop_front() {
@@ -225,18 +249,30 @@ impl ManyFrames {
         let (open, limit) = (self.ids.len() + 1, MAX_WATCHES_PER_STREAM);
         request::at_most("watch_id", "watches on one stream", open, limit)
             .map_err(status::invalid)?;
+        let seat = match self.service.watches.seat(self.connection.peer()) {
+            Ok(seat) => seat,
+            // It is this watch that is one too many, not the stream.
+            Err(status) => {
+                let end = status::watch_end(&status);
+                self.answers
+                    .push_back(many(&[id], &Bytes::new(), Some(end)));
+                return Ok(());
+            }
+        };
         self.attempts += 1;
         let attempt = self.attempts;
-        self.ids.insert(id, Place::Opening(attempt));
-        let service = self.service.clone();
+        let place = Place::Opening(attempt);
+        self.ids.insert(id, OpenId { place, _seat: seat });
+        let (service, connection) = (self.service.clone(), self.connection.clone());
         self.opening.push(Box::pin(async move {
-            (id, attempt, service.open_watch(watch).await)
+            let opened = service.open_watch(watch, connection).await;
+            (id, attempt, opened)
         }));
         Ok(())
     }
 
     fn member(&mut self, id: i64) -> Option<&mut Member> {
-        match *self.ids.get(&id)? {
+        match self.ids.get(&id)?.place {
             Place::Opening(_) => None,
             Place::Open(place) => self.members.get_mut(place)?.as_mut(),
         }
@@ -245,7 +281,7 @@ impl ManyFrames {
     fn cancel(&mut self, id: i64) {
         let member = self.member(id);
         let bookmark = member.and_then(|member| member.frames.bookmark_now());
-        let Some(place) = self.ids.remove(&id) else {
+        let Some(OpenId { place, .. }) = self.ids.remove(&id) else {
             return;
         };
         let end = v1::WatchEnd::default();
@@ -280,13 +316,16 @@ impl ManyFrames {
             any = true;
             let (id, attempt, opened) = opened;
             // It may have been cancelled meanwhile, and even opened anew.
-            if self.ids.get(&id) != Some(&Place::Opening(attempt)) {
+            let Some(open) = self.ids.get_mut(&id) else {
+                continue;
+            };
+            if open.place != Place::Opening(attempt) {
                 continue;
             }
             match opened {
                 Ok(frames) => {
                     let place = self.free.pop().unwrap_or(self.members.len());
-                    self.ids.insert(id, Place::Open(place));
+                    open.place = Place::Open(place);
                     self.insert(place, id, frames);
                 }
                 Err(status) => {
@@ -372,7 +411,9 @@ impl ManyFrames {
             self.members[place] = None;
             self.free.push(place);
             for id in &ids {
-                self.ids.insert(*id, Place::Open(first));
+                if let Some(open) = self.ids.get_mut(id) {
+                    open.place = Place::Open(first);
+                }
             }
             if let Some(first) = &mut self.members[first] {
                 first.ids.extend(ids);

@@ -12,7 +12,7 @@ use listwatch_server::{
     store::{Collection, StoreOptions},
 };
 
-use crate::logging::LogFormat;
+use crate::{limit_flags::Limits, logging::LogFormat};
 
 /// The Listwatch server: a versioned object store with List and Watch over gRPC.
 ///
@@ -170,6 +170,9 @@ pub(crate) struct Serve {
     /// How long open connections get to end when the server is asked to stop
     #[arg(long, env = "LISTWATCH_SHUTDOWN_GRACE", default_value = "30s", value_parser = duration_or_zero, value_name = "DURATION")]
     pub(crate) shutdown_grace: Duration,
+
+    #[command(flatten)]
+    pub(crate) limits: Limits,
 }
 
 impl Serve {
@@ -206,6 +209,8 @@ impl Serve {
                 fields,
                 ..ServiceOptions::default()
             },
+            connections: self.limits.connections(),
+            requests: self.limits.requests(),
             compaction_interval: (!self.compaction_interval.is_zero())
                 .then_some(self.compaction_interval),
             history_retention: self.history_retention,
@@ -214,14 +219,14 @@ impl Serve {
     }
 }
 
-fn duration_or_zero(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration_or_zero(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
     humantime::parse_duration(text).map_err(|error| format!("{error}; write 30s, 5m or 24h"))
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     match duration_or_zero(text)? {
         Duration::ZERO => Err("must be positive".to_owned()),
         duration => Ok(duration),

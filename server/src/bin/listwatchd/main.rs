@@ -3,6 +3,7 @@
 mod backup;
 mod config_file;
 mod flags;
+mod limit_flags;
 mod logging;
 
 use std::{io, process::ExitCode};
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         Ok(flags) => flags,
         Err(error) => error.exit(),
     };
+    listwatch_server::raise_descriptor_limit();
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => return complain(FAILED, &format!("cannot start threads: {error}")),

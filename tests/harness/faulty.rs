@@ -1,8 +1,8 @@
-//! A store that fails when it is told to.
+//! A store that fails, or tells of its commits late, when it is told to.
 
 use std::{
     sync::{Arc, Mutex},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use listwatch_server::store::{
@@ -12,20 +12,33 @@ use listwatch_server::store::{
 };
 
 /// A memory store whose next commit or read can be made to fail.
-pub(super) struct FaultyStore {
+pub struct FaultyStore {
     store: MemoryStore,
     /// What commits fail with.
-    pub(super) commits: Mutex<Option<CommitError>>,
+    pub commits: Mutex<Option<CommitError>>,
     /// What reads of history and compactions fail with.
-    pub(super) reads: Mutex<Option<StoreError>>,
+    pub reads: Mutex<Option<StoreError>>,
+    /// How long after they are acknowledged the feed tells of commits.
+    feed_delay: Option<Duration>,
 }
 
 impl FaultyStore {
-    pub(super) fn new() -> Arc<Self> {
+    pub fn new() -> Arc<Self> {
         Arc::new(Self {
             store: MemoryStore::new(StoreOptions::default()),
             commits: Mutex::new(None),
             reads: Mutex::new(None),
+            feed_delay: None,
+        })
+    }
+
+    /// One that works, and whose feed is late.
+    pub fn late(feed_delay: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            store: MemoryStore::new(StoreOptions::default()),
+            commits: Mutex::new(None),
+            reads: Mutex::new(None),
+            feed_delay: Some(feed_delay),
         })
     }
 
@@ -111,7 +124,20 @@ impl Store for FaultyStore {
     }
 
     fn subscribe(&self) -> Feed {
-        self.store.subscribe()
+        let mut feed = self.store.subscribe();
+        let Some(delay) = self.feed_delay else {
+            return feed;
+        };
+        let (late, receiver) = tokio::sync::broadcast::channel(1000);
+        tokio::spawn(async move {
+            while let Ok(commits) = feed.recv().await {
+                tokio::time::sleep(delay).await;
+                if late.send(commits).is_err() {
+                    return;
+                }
+            }
+        });
+        receiver
     }
 
     async fn compact(&self, at: Revision, wait: bool) -> Result<Revision, StoreError> {
