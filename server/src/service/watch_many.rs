@@ -253,6 +253,7 @@ impl ManyFrames {
             Ok(seat) => seat,
             // It is this watch that is one too many, not the stream.
             Err(status) => {
+                self.service.rpcs.refuse_watch(&status);
                 let end = status::watch_end(&status);
                 self.answers
                     .push_back(many(&[id], &Bytes::new(), Some(end)));
