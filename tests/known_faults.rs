@@ -434,6 +434,7 @@ async fn grafana_130332_a_slow_reader_gets_what_the_window_has_dropped_from_the_
         let batch = WriteBatch {
             operations: vec![operation],
             request: None,
+            ..WriteBatch::default()
         };
         harness.store.commit(batch).await.unwrap();
         if n % 50 == 0 {

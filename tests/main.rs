@@ -13,6 +13,7 @@ mod harness;
 mod histories;
 mod known_faults;
 mod limits;
+mod metrics;
 mod process;
 mod python;
 mod read_promises;

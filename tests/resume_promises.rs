@@ -247,6 +247,7 @@ fn write(name: &str, value: &str) -> WriteBatch {
     WriteBatch {
         operations: vec![operation],
         request: None,
+        ..WriteBatch::default()
     }
 }
 

@@ -49,6 +49,7 @@ fn put(key: Key, seed: u64) -> WriteBatch {
             },
         }],
         request: None,
+        ..WriteBatch::default()
     }
 }
 

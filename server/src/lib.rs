@@ -7,6 +7,8 @@ pub mod backup;
 pub mod clock;
 pub mod hub;
 pub mod limits;
+pub mod measure;
+mod metrics;
 mod peer;
 mod refusals;
 mod seats;
@@ -14,6 +16,7 @@ pub mod selector;
 mod server;
 mod service;
 pub mod store;
+mod traces;
 
 pub use self::{
     peer::Peer,
@@ -23,4 +26,5 @@ pub use self::{
         ServerHandle, ServerOptions, raise_descriptor_limit,
     },
     service::{RequestOptions, ServiceOptions},
+    traces::TRACE_TARGET,
 };

@@ -235,6 +235,17 @@ pub const REREAD_PAUSE: Duration = Duration::from_secs(1);
 /// Values of a label under which one watch is filed; one that takes more is asked about
 /// every event instead.
 pub const MAX_FILED_VALUES: usize = 16;
+/// Collections that have metrics of their own; the others share `_other`. Each has some 30
+/// series, and no one reads more than this.
+pub const MAX_NAMED_COLLECTIONS: usize = 100;
+/// Traced writes that one delivery is linked to: OpenTelemetry's own limit is 128.
+pub const MAX_DELIVERY_LINKS: usize = 32;
+/// How often the lag of watches is sampled.
+pub const LAG_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
+/// Connections to the metrics' own address: a few scrapers and probes.
+pub const MAX_METRICS_CONNECTIONS: usize = 64;
+/// How long a readiness check may take.
+pub const PROBE_PATIENCE: Duration = Duration::from_secs(3);
 /// Steps that a watch takes in one poll when there is nothing to send.
 pub const MAX_STEPS_A_POLL: usize = 16;
 /// Segments that are open at a time: sled keeps what was read of each in memory, up to

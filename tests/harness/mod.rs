@@ -126,6 +126,7 @@ impl Harness {
         let batch = WriteBatch {
             operations: vec![operation],
             request: None,
+            ..WriteBatch::default()
         };
         self.store.commit(batch).await.unwrap();
     }

@@ -94,6 +94,7 @@ async fn unary_calls_never_starve_watches() {
     let batch = WriteBatch {
         operations: vec![operation],
         request: None,
+        ..WriteBatch::default()
     };
     harness.store.commit(batch).await.unwrap();
     watching.through(1).await;

@@ -9,6 +9,7 @@ use std::{
 use super::{
     CollectionHub, Hub, HubError, Position,
     delivery::{self, Delivery, DeliveryKind},
+    figures::{CollectionFigures, HubFigures, Standing},
     interest::Filed,
     snapshot::StateReader,
     window::{SharedCommit, WindowRead, response_weight},
@@ -96,6 +97,11 @@ impl Held {
             filed,
         }
     }
+
+    pub(super) fn figures(&self) -> &CollectionFigures {
+        let figures = self.collection.figures.get();
+        figures.unwrap_or_else(|| self.hub.figures.other())
+    }
 }
 
 impl Drop for Held {
@@ -118,6 +124,8 @@ pub struct Cursor {
     last_read_hit: Option<bool>,
     /// There may be more after the position than the waiter's mark says.
     draining: bool,
+    /// As it was last counted.
+    standing: Standing,
 }
 
 impl Cursor {
@@ -129,6 +137,8 @@ impl Cursor {
         position: Revision,
     ) -> Self {
         let (announced, last_read_hit, draining) = (false, None, true);
+        let standing = standing(&phase, last_read_hit);
+        held.collection.standings.enter(standing);
         Self {
             held,
             selector,
@@ -138,7 +148,31 @@ impl Cursor {
             announced,
             last_read_hit,
             draining,
+            standing,
         }
+    }
+
+    /// Where it is counted.
+    pub fn figures(&self) -> &CollectionFigures {
+        self.held.figures()
+    }
+
+    /// Where what concerns all collections is counted.
+    pub fn hub_figures(&self) -> &HubFigures {
+        &self.held.hub.figures
+    }
+
+    /// Shows where it has come to.
+    fn show(&mut self) {
+        let standing = standing(&self.phase, self.last_read_hit);
+        if standing != self.standing {
+            let standings = &self.held.collection.standings;
+            standings.leave(self.standing);
+            standings.enter(standing);
+            self.standing = standing;
+        }
+        let position = self.draining.then_some(self.position);
+        self.held.filed.waiter.stands_at(position);
     }
 
     /// What it selects.
@@ -223,10 +257,12 @@ impl Cursor {
                 ..Step::default()
             });
         }
-        match self.phase {
+        let step = match self.phase {
             Phase::Live => self.step_live(),
             _ => None,
-        }
+        };
+        self.show();
+        step
     }
 
     /// Goes on: never waits for a change, but may read the disk. Cancel safe: a step that
@@ -239,7 +275,7 @@ impl Cursor {
         if let Some(step) = self.try_step() {
             return Ok(step);
         }
-        match &mut self.phase {
+        let step = match &mut self.phase {
             Phase::Initial(_) => self.step_initial().await,
             Phase::Manifest { .. } => self.step_manifest().await,
             Phase::Net {
@@ -253,7 +289,9 @@ impl Cursor {
                 self.count_read(false);
                 self.step_log().await
             }
-        }
+        };
+        self.show();
+        step
     }
 
     fn limit(&self) -> PageLimit {
@@ -507,12 +545,14 @@ impl Cursor {
         if self.last_read_hit.replace(hit) == Some(hit) {
             return;
         }
-        let counter = if hit {
-            &self.held.collection.hits
+        let (collection, figures) = (&self.held.collection, self.held.figures());
+        let (counter, figure) = if hit {
+            (&collection.hits, &figures.hits)
         } else {
-            &self.held.collection.misses
+            (&collection.misses, &figures.misses)
         };
         counter.fetch_add(1, Ordering::Relaxed);
+        figure.inc();
     }
 
     /// Every change that the selector covers; in [`DeliveryMode::Latest`] what these
@@ -522,6 +562,21 @@ impl Cursor {
             return (delivery::every_change(&self.selector, commits), 0);
         }
         delivery::latest(&self.selector, commits)
+    }
+}
+
+impl Drop for Cursor {
+    fn drop(&mut self) {
+        self.held.collection.standings.leave(self.standing);
+    }
+}
+
+fn standing(phase: &Phase, last_read_hit: Option<bool>) -> Standing {
+    match phase {
+        Phase::Initial(_) => Standing::Initial,
+        Phase::Net { .. } | Phase::Manifest { .. } => Standing::CatchingUp,
+        Phase::Live if last_read_hit == Some(false) => Standing::Lagging,
+        Phase::Live => Standing::Live,
     }
 }
 

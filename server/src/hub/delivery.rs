@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::window::{ENCODINGS, SharedCommit};
 use crate::{
     selector::Selector,
-    store::{Change, DeleteCause, Event, Object, Uid},
+    store::{Change, Commit, DeleteCause, Event, Object, Uid},
 };
 
 /// One event as a client gets it.
@@ -19,8 +19,10 @@ pub struct Delivery {
     pub object: Arc<Object>,
     /// The version before, where it is known.
     pub previous: Option<Arc<Object>>,
-    /// Where its encoding is shared, if it is the same for every watch.
-    shared: Option<(Arc<SharedCommit>, usize)>,
+    /// The commit that it comes from and the event's place there, where it is one event.
+    origin: Option<(Arc<SharedCommit>, usize)>,
+    /// It is the same for every watch, and so is its encoding.
+    verbatim: bool,
 }
 
 impl Delivery {
@@ -29,7 +31,8 @@ impl Delivery {
             kind,
             object,
             previous: None,
-            shared: None,
+            origin: None,
+            verbatim: false,
         }
     }
 
@@ -48,8 +51,13 @@ impl Delivery {
     /// [`ENCODINGS`].
     pub fn encoded_once(&self, view: usize, encode: impl FnOnce() -> Bytes) -> Option<&Bytes> {
         debug_assert!(view < ENCODINGS);
-        let (commit, event) = self.shared.as_ref()?;
+        let (commit, event) = self.origin.as_ref().filter(|_| self.verbatim)?;
         commit.encoded(*event, view, encode)
+    }
+
+    /// The commit that it comes from; `None` where it sums several up, or is state.
+    pub fn commit(&self) -> Option<&Commit> {
+        self.origin.as_ref().map(|(shared, _)| &shared.commit)
     }
 }
 
@@ -76,9 +84,8 @@ pub(super) fn every_change(selector: &Selector, commits: &[Arc<SharedCommit>]) -
     for shared in commits {
         for (place, event) in shared.commit.events.iter().enumerate() {
             if let Some(mut delivery) = transition(selector, event) {
-                if delivery.says(event) {
-                    delivery.shared = Some((shared.clone(), place));
-                }
+                delivery.verbatim = delivery.says(event);
+                delivery.origin = Some((shared.clone(), place));
                 deliveries.push(delivery);
             }
         }

@@ -66,7 +66,12 @@ impl Hub {
                 || commit.revision.previous(),
                 |entry| match &entry.window {
                     Some(window) => {
-                        let shared = window.write().apply(commit.revision, commit.time, events);
+                        let shared = window.write().apply(Commit {
+                            revision: commit.revision,
+                            time: commit.time,
+                            events,
+                            trace: commit.trace.clone(),
+                        });
                         let events = &shared.commit.events;
                         entry.interest.mark(commit.revision, events, &mut woken);
                     }

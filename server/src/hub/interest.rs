@@ -29,6 +29,9 @@ pub(super) struct Waiter {
     /// The first revision with an event for it since it last looked; 0: none. A watch that
     /// finds 0 has seen everything that concerns it, and stands where the hub stands.
     first: AtomicU64,
+    /// Where it stands while there may be more for it beyond; 0: it stands where the hub
+    /// stands, if it is not marked.
+    draining_from: AtomicU64,
     waker: AtomicWaker,
 }
 
@@ -49,6 +52,22 @@ impl Waiter {
     /// There is a revision of interest.
     pub(super) fn is_marked(&self) -> bool {
         self.first.load(Ordering::Acquire) != 0
+    }
+
+    /// Notes where it stands; `None`: it has taken everything up to the next mark.
+    pub(super) fn stands_at(&self, position: Option<Revision>) {
+        let position = position.map_or(0, |p| p.get().max(1));
+        self.draining_from.store(position, Ordering::Relaxed);
+    }
+
+    /// What it has taken, roughly; `None`: everything.
+    fn reached(&self) -> Option<Revision> {
+        let draining = self.draining_from.load(Ordering::Relaxed);
+        if draining > 0 {
+            return Some(Revision::new(draining));
+        }
+        let first = self.first.load(Ordering::Relaxed);
+        (first > 0).then(|| Revision::new(first).previous())
     }
 
     /// Notes a revision of interest; true if there was none yet.
@@ -184,6 +203,12 @@ impl Interest {
                 woken.push(waiter.clone());
             }
         });
+    }
+
+    /// What each watch has taken; `None`: everything. One that is filed under several values
+    /// is met as often.
+    pub(super) fn reached(&self, mut visit: impl FnMut(Option<Revision>)) {
+        self.0.lock().everyone(|waiter| visit(waiter.reached()));
     }
 
     /// Wakes everyone, for a reason that is not an event.

@@ -7,6 +7,7 @@
 
 mod cursor;
 mod delivery;
+mod figures;
 mod ingest;
 mod interest;
 mod resume;
@@ -16,7 +17,7 @@ mod window;
 use std::{
     collections::HashMap,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -28,11 +29,13 @@ use tokio::sync::watch;
 pub use self::{
     cursor::{Begin, Cursor, DeliveryMode, Step},
     delivery::{Delivery, DeliveryKind},
+    figures::{Closing, CollectionFigures, EVENT_TYPES, HubFigures, Opening, Standing},
     resume::{CatchUp, Position, ResumeStep, StartPoint},
     snapshot::StateReader,
     window::ENCODINGS,
 };
 use self::{
+    figures::Standings,
     interest::Interest,
     snapshot::SnapshotShelf,
     window::{Sizing, Window},
@@ -102,6 +105,7 @@ pub struct Hub {
     stopped: AtomicBool,
     shelf: SnapshotShelf,
     resumes: ResumeCounts,
+    figures: HubFigures,
 }
 
 /// What the hub keeps of one collection.
@@ -114,6 +118,9 @@ pub(crate) struct CollectionHub {
     watches: AtomicUsize,
     hits: AtomicU64,
     misses: AtomicU64,
+    standings: Standings,
+    /// Set once it holds something; until then it has those of all others.
+    figures: OnceLock<Arc<CollectionFigures>>,
 }
 
 /// How often each of the resuming steps served a watch.
@@ -138,6 +145,8 @@ pub struct CollectionCounts {
     pub collection: Collection,
     /// Open watches.
     pub watches: usize,
+    /// The same by what they are at: see [`Standing::NAMES`].
+    pub standings: [u64; Standing::NAMES.len()],
     /// Bytes of the cache, state and window, roughly.
     pub cache_bytes: usize,
     /// Events in the window.
@@ -173,6 +182,7 @@ impl Hub {
             stopped: AtomicBool::new(false),
             shelf: SnapshotShelf::default(),
             resumes: ResumeCounts::default(),
+            figures: HubFigures::default(),
         });
         let start = hub.load().await?;
         hub.applied.send_replace(start);
@@ -201,13 +211,30 @@ impl Hub {
         self.wake_watches();
     }
 
-    fn is_stopped(&self) -> bool {
+    /// Nothing is taken up any more: the store has failed or is closed.
+    pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::SeqCst)
     }
 
     /// How often each resuming step served.
     pub fn resumes(&self) -> &ResumeCounts {
         &self.resumes
+    }
+
+    /// What it measures.
+    pub fn figures(&self) -> &HubFigures {
+        &self.figures
+    }
+
+    /// By how many revisions each watch is behind, by collection.
+    pub fn lags(&self, mut visit: impl FnMut(&Collection, u64)) {
+        let collections: Vec<_> = self.collections.read().values().cloned().collect();
+        let applied = self.applied();
+        for collection in collections {
+            collection
+                .interest
+                .reached(|reached| visit(&collection.name, figures::lag(applied, reached)));
+        }
     }
 
     /// Waits until the caches have taken up a revision.
@@ -317,6 +344,10 @@ impl Hub {
         floor: impl FnOnce() -> Revision,
         change: impl FnOnce(&CollectionHub),
     ) {
+        let change = |entry: &CollectionHub| {
+            entry.figures.get_or_init(|| self.figures.claim(name));
+            change(entry);
+        };
         if let Some(known) = self.collections.read().get(name) {
             return change(known);
         }
@@ -343,6 +374,8 @@ impl Hub {
                 watches: AtomicUsize::new(0),
                 hits: AtomicU64::new(0),
                 misses: AtomicU64::new(0),
+                standings: Standings::default(),
+                figures: OnceLock::new(),
             })
         };
         collections.entry(name.clone()).or_insert_with(make).clone()
@@ -392,6 +425,7 @@ impl CollectionHub {
         CollectionCounts {
             collection: self.name.clone(),
             watches: self.watches.load(Ordering::Relaxed),
+            standings: self.standings.read(),
             cache_bytes: sizes.bytes,
             cache_events: sizes.events,
             cache_capacity: sizes.capacity,

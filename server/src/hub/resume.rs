@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Cursor, DeliveryMode, Hub, HubError,
+    Cursor, DeliveryMode, Hub, HubError, Opening,
     cursor::{Held, Phase},
 };
 use crate::{
@@ -80,6 +80,11 @@ impl Hub {
         mode: DeliveryMode,
     ) -> Result<Cursor, HubError> {
         let held = Held::new(self, &selector);
+        let opening = match start {
+            StartPoint::Now => Opening::Now,
+            StartPoint::InitialState => Opening::InitialState,
+            StartPoint::After(..) => Opening::Resume,
+        };
         let (phase, position) = match start {
             StartPoint::Now => {
                 let now = self.settle().await?;
@@ -95,6 +100,7 @@ impl Hub {
                 (phase, position.revision)
             }
         };
+        held.figures().open(opening);
         Ok(Cursor::new(held, selector, mode, phase, position))
     }
 

@@ -121,9 +121,12 @@ impl Window {
     /// previous versions filled in.
     pub(crate) fn apply(
         &mut self,
-        revision: Revision,
-        time: SystemTime,
-        mut events: Vec<Event>,
+        Commit {
+            revision,
+            time,
+            mut events,
+            trace,
+        }: Commit,
     ) -> Arc<SharedCommit> {
         for event in &mut events {
             let name = event.object.key.object.clone();
@@ -151,6 +154,7 @@ impl Window {
             revision,
             time,
             events,
+            trace,
         });
         self.push(commit.clone());
         commit
@@ -314,7 +318,12 @@ mod tests {
         let mut window = Window::new(sizing, Revision::ZERO);
         for n in 1..=commits {
             let time = SystemTime::UNIX_EPOCH + Duration::from_secs(n * seconds_between);
-            window.apply(Revision::new(n), time, vec![event("a", n)]);
+            window.apply(Commit {
+                revision: Revision::new(n),
+                time,
+                events: vec![event("a", n)],
+                trace: None,
+            });
         }
         window
     }
@@ -330,7 +339,12 @@ mod tests {
         assert!(window.covers(Revision::new(140)));
         for n in 201..=2000u64 {
             let time = SystemTime::UNIX_EPOCH + Duration::from_secs(200 + (n - 200) * 60);
-            window.apply(Revision::new(n), time, vec![event("a", n)]);
+            window.apply(Commit {
+                revision: Revision::new(n),
+                time,
+                events: vec![event("a", n)],
+                trace: None,
+            });
         }
         assert_eq!(window.capacity, 4);
     }

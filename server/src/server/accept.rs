@@ -27,7 +27,8 @@ use super::{
     connection::{ConnectionOptions, Http},
 };
 use crate::{
-    limits::{ACCEPT_PAUSE, IN_MEMORY_PIPE_BYTES},
+    limits::{ACCEPT_PAUSE, IN_MEMORY_PIPE_BYTES, MAX_METRICS_CONNECTIONS},
+    metrics::ConnectionFigures,
     peer::Peer,
     refusals::{Refusal, Refusals},
     seats::{Full, Seat, Seats},
@@ -72,6 +73,7 @@ pub(super) struct Acceptor {
     pub(super) refusals: Arc<Refusals>,
     pub(super) grace: Duration,
     pub(super) drain: watch::Receiver<Phase>,
+    pub(super) figures: Arc<ConnectionFigures>,
 }
 
 impl Acceptor {
@@ -115,10 +117,11 @@ impl Acceptor {
             };
             // Dropped where there is no seat: the peer sees it closed at once.
             if let Ok(seat) = self.seat(accepted.peer) {
+                let counted = self.figures.opened();
                 let serving = http.serve(accepted, service.clone());
                 open.spawn(async move {
                     serving.await;
-                    drop(seat);
+                    drop((seat, counted));
                 });
             }
         }
@@ -148,6 +151,40 @@ impl Acceptor {
                 Full::ForClient => Refusal::ConnectionsPerIp,
             });
         })
+    }
+}
+
+/// Serves pages until it is aborted: also while the server drains.
+pub(super) async fn beside<S>(listener: TcpListener, service: S)
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+{
+    let (_serving, phase) = watch::channel(Phase::Serving);
+    // What is refused here is nobody's concern.
+    let http = Http::new(&ConnectionOptions::default(), Arc::default(), phase);
+    let mut rest = Rest::default();
+    let mut connections = tcp(listener);
+    let mut open = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            Some(_) = open.join_next(), if !open.is_empty() => continue,
+            () = rest.over(), if rest.is_on() => continue,
+            accepted = connections.next(), if !rest.is_on() => accepted,
+        };
+        match accepted {
+            // Who asks for metrics comes alone; more is a mistake, or worse.
+            Some(Ok(_)) if open.len() >= MAX_METRICS_CONNECTIONS => {}
+            Some(Ok(accepted)) => {
+                rest.accepted();
+                open.spawn(http.serve(accepted, service.clone()));
+            }
+            Some(Err(error)) => rest.failed(&error),
+            None => return,
+        }
     }
 }
 

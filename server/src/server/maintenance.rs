@@ -11,7 +11,7 @@ use super::ServerOptions;
 use crate::{
     clock::Clock,
     hub::Hub,
-    limits::{EXPIRY_TICK, SWEEP_INTERVAL},
+    limits::{EXPIRY_TICK, LAG_SAMPLE_INTERVAL, SWEEP_INTERVAL},
     store::{Revision, Store},
 };
 
@@ -37,6 +37,15 @@ pub(super) fn spawn(hub: &Arc<Hub>, options: &ServerOptions) -> Maintenance {
         ));
     }
     tasks.spawn(expire(hub.store().clone(), clock));
+    let sampled = Arc::downgrade(hub);
+    tasks.spawn(async move {
+        loop {
+            tokio::time::sleep(LAG_SAMPLE_INTERVAL).await;
+            let Some(hub) = sampled.upgrade() else { return };
+            let mut lags = hub.figures().lag.tally();
+            hub.lags(|_, lag| lags.add(lag, 1));
+        }
+    });
     let hub = Arc::downgrade(hub);
     tasks.spawn(async move {
         loop {

@@ -7,9 +7,20 @@ mod connection;
 mod descriptors;
 mod health;
 mod maintenance;
+mod outside;
 mod preface;
+mod probes;
 
-use std::{fmt, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fmt, io,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::{FutureExt as _, Stream, StreamExt as _, future::BoxFuture, stream::BoxStream};
 use listwatch::v1::{
@@ -24,7 +35,7 @@ use tokio::{
 };
 use tower::Layer as _;
 
-use self::{accept::Accepted, health::Health};
+use self::{accept::Accepted, health::Health, outside::OutsideLayer, probes::Probes};
 pub use self::{
     accept::{InMemoryConnector, Io},
     connection::ConnectionOptions,
@@ -36,6 +47,7 @@ use crate::{
         DEFAULT_COMPACTION_INTERVAL, DEFAULT_HISTORY_RETENTION, DEFAULT_SHUTDOWN_GRACE,
         IN_MEMORY_BACKLOG,
     },
+    metrics::{ConnectionFigures, Metrics, RpcFigures, RpcLayer},
     peer::Peer,
     refusals::{Load, Refusals},
     seats::Seats,
@@ -44,6 +56,7 @@ use crate::{
         WatchLimit, WatchRoute,
     },
     store::{MemoryStore, SledStore, Store, StoreError, StoreOptions},
+    traces::TraceLayer,
 };
 
 /// The server could not be started, or ended with a failure.
@@ -121,6 +134,7 @@ pub struct ServerBuilder {
     listen: ListenChoice,
     options: ServerOptions,
     shutdown: BoxFuture<'static, ()>,
+    metrics_listen: Option<String>,
 }
 
 /// The Listwatch server.
@@ -149,6 +163,7 @@ impl Server {
             listen: ListenChoice::Nowhere,
             options: ServerOptions::default(),
             shutdown: std::future::pending().boxed(),
+            metrics_listen: None,
         }
     }
 }
@@ -200,6 +215,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Also serves `/metrics`, `/livez` and `/readyz` at an address of their own, until the
+    /// server has ended; on the server's own port they are there in any case, for as long
+    /// as it takes connections.
+    pub fn metrics_listen(mut self, address: impl Into<String>) -> Self {
+        self.metrics_listen = Some(address.into());
+        self
+    }
+
     /// Sets limits, caches and intervals.
     pub fn options(mut self, options: ServerOptions) -> Self {
         self.options = options;
@@ -222,14 +245,15 @@ impl ServerBuilder {
             ListenChoice::Nowhere => (None, futures::stream::pending().boxed()),
             ListenChoice::Incoming(address, connections) => (address, connections),
             ListenChoice::Address(address) => {
-                let failed = |source| ServerError::Listen {
-                    address: address.clone(),
-                    source,
-                };
-                let listener = TcpListener::bind(&address).await.map_err(failed)?;
+                let listener = bind(&address).await?;
                 (listener.local_addr().ok(), accept::tcp(listener))
             }
         };
+        let beside = match &self.metrics_listen {
+            Some(address) => Some(bind(address).await?),
+            None => None,
+        };
+        let metrics_address = beside.as_ref().and_then(|b| b.local_addr().ok());
         let (store, owned) = open(self.store).await?;
         let options = self.options;
         let hub = Hub::start(store.clone(), options.hub.clone()).await?;
@@ -237,9 +261,17 @@ impl ServerBuilder {
         let (phase, _) = watch::channel(Phase::Serving);
         let (going_away, gone) = watch::channel(false);
         let (health, health_service) = Health::serving().await;
+        let descriptors = [FILE_DESCRIPTOR_SET, tonic_health::pb::FILE_DESCRIPTOR_SET];
+        let rpcs = Arc::new(RpcFigures::new(&descriptors));
         let limited = Limited::new(&options);
         let watches = limited.watches.clone();
-        let service = Service::new(hub.clone(), options.service.clone(), gone, watches);
+        let service = Service::new(
+            hub.clone(),
+            options.service.clone(),
+            gone,
+            watches,
+            rpcs.clone(),
+        );
         let max_request_bytes = options.service.max_request_bytes();
         let list_watch = ListWatchServiceServer::new(service.clone())
             .max_decoding_message_size(max_request_bytes);
@@ -269,6 +301,17 @@ impl ServerBuilder {
         let routes = limited.calls.layer(deadline.layer(watches.layer(routes)));
         let routes = EdgeLayer { max_request_bytes }.layer(routes);
 
+        let connected = Arc::new(ConnectionFigures::new(limited.refusals.clone()));
+        let leaving = Arc::new(AtomicBool::new(false));
+        let outside = OutsideLayer {
+            metrics: Metrics::new(&hub, rpcs.clone(), connected.clone()),
+            probes: Probes::new(hub.clone(), leaving.clone()),
+        };
+        let traced = options.service.traces.then_some(TraceLayer);
+        let routes = tower::util::option_layer(traced).layer(routes);
+        let routes = outside.layer(RpcLayer(rpcs).layer(routes));
+        let beside = beside.map(|listener| tokio::spawn(accept::beside(listener, outside.alone())));
+
         let (dial, dialled) = mpsc::channel(IN_MEMORY_BACKLOG);
         let maintenance = maintenance::spawn(&hub, &options);
         let acceptor = accept::Acceptor {
@@ -279,6 +322,7 @@ impl ServerBuilder {
             refusals: limited.refusals.clone(),
             grace: options.shutdown_grace,
             drain: phase.subscribe(),
+            figures: connected,
         };
         let (drain, told) = (phase.clone(), hub.clone());
         let shutdown = self.shutdown;
@@ -291,6 +335,7 @@ impl ServerBuilder {
                 }
                 // Not ready first, so that load balancers look elsewhere; then the
                 // watches are told, then the connections end.
+                leaving.store(true, Ordering::SeqCst);
                 health.going_away().await;
                 going_away.send_replace(true);
                 told.wake_watches();
@@ -301,10 +346,14 @@ impl ServerBuilder {
             if owned {
                 store.close().await;
             }
+            if let Some(beside) = beside {
+                beside.abort();
+            }
             drain.send_replace(Phase::Ended);
         });
         Ok(ServerHandle {
             address,
+            metrics_address,
             hub,
             dial,
             phase,
@@ -312,6 +361,14 @@ impl ServerBuilder {
             task,
         })
     }
+}
+
+async fn bind(address: &str) -> Result<TcpListener, ServerError> {
+    let failed = |source| ServerError::Listen {
+        address: address.to_owned(),
+        source,
+    };
+    TcpListener::bind(address).await.map_err(failed)
 }
 
 /// What is limited, and what was refused.
@@ -380,6 +437,7 @@ pub enum Phase {
 /// A running server. Dropping it does not end the server.
 pub struct ServerHandle {
     address: Option<SocketAddr>,
+    metrics_address: Option<SocketAddr>,
     hub: Arc<Hub>,
     dial: mpsc::Sender<Io>,
     phase: watch::Sender<Phase>,
@@ -391,6 +449,11 @@ impl ServerHandle {
     /// The address that is listened on, if it is a TCP address.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// The address of [`ServerBuilder::metrics_listen`].
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.metrics_address
     }
 
     /// Where the server is in its life.

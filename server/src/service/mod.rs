@@ -1,5 +1,6 @@
 //! The RPCs: validate, then ask the hub or the store. No state of their own.
 
+mod account;
 mod admin;
 mod body;
 mod call;
@@ -35,7 +36,8 @@ pub(crate) use self::{
     request_limit::RequestLimitLayer, route::WatchRoute, watch_limit::WatchLimit,
 };
 use crate::{
-    clock::Clock, hub::Hub, limits, refusals::Refusals, selector::SelectableFields, store::Store,
+    clock::Clock, hub::Hub, limits, metrics::RpcFigures, refusals::Refusals,
+    selector::SelectableFields, store::Store,
 };
 
 /// How the RPCs behave.
@@ -53,6 +55,10 @@ pub struct ServiceOptions {
     pub min_watch_life: Duration,
     /// The fields that selectors may name.
     pub fields: SelectableFields,
+    /// Make spans of RPCs and deliveries, for an OpenTelemetry layer of the program's
+    /// `tracing` subscriber that lets [`TRACE_TARGET`](crate::TRACE_TARGET) through
+    /// (`--otlp-endpoint`).
+    pub traces: bool,
     /// Time for deadlines.
     pub clock: Clock,
     /// What spreads watches over time comes from this seed (simulations); `None`: from the
@@ -68,6 +74,7 @@ impl Default for ServiceOptions {
             bookmark_interval: limits::DEFAULT_BOOKMARK_INTERVAL,
             min_watch_life: limits::DEFAULT_MIN_WATCH_LIFE,
             fields: SelectableFields::default(),
+            traces: false,
             clock: Clock::system(),
             seed: None,
         }
@@ -136,6 +143,8 @@ pub(crate) struct Service {
     /// Turns true when the server is going away.
     going_away: signal::Receiver<bool>,
     watches: WatchLimit,
+    /// Where refusals within a stream are counted.
+    rpcs: Arc<RpcFigures>,
     /// So far; each gets jitter of its own from the seed.
     watches_opened: Arc<AtomicU64>,
 }
@@ -146,12 +155,14 @@ impl Service {
         options: ServiceOptions,
         going_away: signal::Receiver<bool>,
         watches: WatchLimit,
+        rpcs: Arc<RpcFigures>,
     ) -> Self {
         Self {
             hub,
             options: Arc::new(options),
             going_away,
             watches,
+            rpcs,
             watches_opened: Arc::default(),
         }
     }

@@ -22,20 +22,24 @@ use tonic::Status;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
-    Service,
+    Service, account,
     connection::Connection,
     frame::{self, Look, WatchFrame},
     request::{self, Consistency, Invalid},
     status, token,
 };
 use crate::{
-    hub::{Begin, CatchUp, Cursor, Delivery, DeliveryMode, HubError, Position, StartPoint, Step},
+    clock::Clock,
+    hub::{
+        Begin, CatchUp, Closing, Cursor, Delivery, DeliveryMode, HubError, Position, StartPoint,
+        Step,
+    },
     limits::{
         MAX_BATCH_DELAY, MAX_BOOKMARK_INTERVAL, MAX_STEPS_A_POLL, MAX_TOKEN_BYTES,
         MIN_BOOKMARK_INTERVAL,
     },
     seats::Seat,
-    store::{Revision, StoreId},
+    store::{Revision, StoreError, StoreId},
 };
 
 /// How a watch's responses look and when they come.
@@ -109,6 +113,9 @@ impl Service {
             connection,
             jitter,
             over: false,
+            in_step: false,
+            closing: Closing::default(),
+            clock: self.options.clock.clone(),
         };
         Ok(WatchFrames::new(watch))
     }
@@ -266,6 +273,11 @@ struct Watch {
     jitter: Jitter,
     /// The last response has been given.
     over: bool,
+    /// It has had everything at some moment, so that what comes late now is late.
+    in_step: bool,
+    /// Why it ends, if it ends now.
+    closing: Closing,
+    clock: Clock,
 }
 
 impl Watch {
@@ -280,15 +292,22 @@ impl Watch {
             return Next::End(Status::ok(""));
         }
         if self.must_go() {
+            self.closing = if *self.going_away.borrow() {
+                Closing::Drain
+            } else {
+                Closing::ConnectionAge
+            };
             return Next::Frame(self.last(BookmarkKind::GoingAway));
         }
         if self.cursor.is_stopped() {
+            self.closing = Closing::Stopped;
             let status = status::not_ready("the server is not taking up changes");
             return Next::End(status);
         }
         let now = Instant::now();
         // Also for one that never rests; what it has still to get, it gets next time.
         if now >= self.ends_at && self.cursor.position().is_some() {
+            self.closing = Closing::Lifetime;
             return Next::Frame(self.last(BookmarkKind::Progress));
         }
         if let Some(until) = self.hold_back(now) {
@@ -303,6 +322,8 @@ impl Watch {
     /// What a step comes to.
     fn take(&mut self, step: &Step, now: Instant) -> Next {
         self.coalesced += step.coalesced;
+        self.cursor.figures().coalesced.add(step.coalesced);
+        self.in_step |= step.idle;
         if !step.deliveries.is_empty() || step.begins.is_some() || step.completes {
             return Next::Frame(self.response(step));
         }
@@ -361,6 +382,8 @@ impl Watch {
     fn response(&mut self, step: &Step) -> Bytes {
         let look = self.shape.look_at(&step.deliveries);
         let mut frame = WatchFrame::new(&step.deliveries, look);
+        self.in_step &= step.begins.is_none();
+        account::sent(&self.cursor, step, self.in_step, &self.clock);
         let kind = match (step.begins, step.completes) {
             (_, true) => BookmarkKind::InitialStateEnd,
             (Some(Begin::InitialState), _) => BookmarkKind::InitialStateBegin,
@@ -369,21 +392,30 @@ impl Watch {
             (Some(Begin::Manifest), _) => BookmarkKind::ManifestBegin,
             (None, false) => BookmarkKind::Progress,
         };
-        self.over |= step.completes && self.shape.initial_only;
+        if step.completes && self.shape.initial_only {
+            self.over = true;
+            self.closing = Closing::Complete;
+        }
         self.catching_up |= kind == BookmarkKind::Resumed;
         // Midway through an initial state there is no position to promise.
         if kind != BookmarkKind::Progress || self.cursor.position().is_some() {
             frame.bookmark(self.bookmark(kind));
         }
         self.sent();
-        frame.finish()
+        self.finish(frame)
+    }
+
+    fn finish(&self, frame: WatchFrame) -> Bytes {
+        let frame = frame.finish();
+        self.cursor.figures().sent_bytes.add(frame.len() as u64);
+        frame
     }
 
     fn only_bookmark(&mut self, kind: BookmarkKind) -> Bytes {
         let mut frame = WatchFrame::new(&[], self.shape.look);
         frame.bookmark(self.bookmark(kind));
         self.sent();
-        frame.finish()
+        self.finish(frame)
     }
 
     fn last(&mut self, kind: BookmarkKind) -> Bytes {
@@ -394,6 +426,7 @@ impl Watch {
     /// A promise for the cursor's position; without one (midway through an initial
     /// state), revision 0 and no token: nothing is promised yet.
     fn bookmark(&mut self, kind: BookmarkKind) -> v1::Bookmark {
+        self.cursor.figures().bookmarks.inc();
         let position = self.cursor.position();
         let hash = self.cursor.selector().hash();
         let latest = self.cursor.latest();
@@ -408,6 +441,22 @@ impl Watch {
                 .to_wire(),
             coalesced_count: std::mem::take(&mut self.coalesced) as i64,
         }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.cursor.figures().close(self.closing);
+    }
+}
+
+fn closed_by(error: &HubError) -> Closing {
+    match error {
+        HubError::Store(StoreError::Compacted { .. } | StoreError::Forgotten { .. }) => {
+            Closing::Compacted
+        }
+        HubError::Stopped | HubError::Store(StoreError::Closed) => Closing::Stopped,
+        HubError::Store(_) | HubError::Behind { .. } => Closing::Error,
     }
 }
 
@@ -447,6 +496,13 @@ impl WatchFrames {
     /// what it wants, and where it stands.
     pub(super) fn alike(&mut self) -> Option<Alike> {
         self.watch.as_mut()?.alike()
+    }
+
+    /// Another goes on in its place.
+    pub(super) fn joined(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            watch.closing = Closing::Joined;
+        }
     }
 
     /// A bookmark for where it stands, as an encoded response; `None` while it is reading.
@@ -489,6 +545,7 @@ impl WatchFrames {
                 Ok(step) => watch.take(&step, Instant::now()),
                 Err(error) => {
                     watch.over = true;
+                    watch.closing = closed_by(&error);
                     Next::End(status::hub(error))
                 }
             };

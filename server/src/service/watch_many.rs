@@ -253,6 +253,7 @@ impl ManyFrames {
             Ok(seat) => seat,
             // It is this watch that is one too many, not the stream.
             Err(status) => {
+                self.service.rpcs.refuse_watch(&status);
                 let end = status::watch_end(&status);
                 self.answers
                     .push_back(many(&[id], &Bytes::new(), Some(end)));
@@ -330,6 +331,7 @@ impl ManyFrames {
                 }
                 Err(status) => {
                     self.ids.remove(&id);
+                    self.service.rpcs.refuse_watch(&status);
                     let end = status::watch_end(&status);
                     self.answers
                         .push_back(many(&[id], &Bytes::new(), Some(end)));
@@ -405,6 +407,7 @@ impl ManyFrames {
                 alike.insert(key, place);
                 continue;
             };
+            member.frames.joined();
             let ids = std::mem::take(&mut member.ids);
             self.members[place] = None;
             self.free.push(place);

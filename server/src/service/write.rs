@@ -17,6 +17,7 @@ use crate::{
         Committed, DeleteCause, Key, Object, Operation, PutCondition, RequestId, Revision,
         WriteBatch,
     },
+    traces,
 };
 
 impl Service {
@@ -179,6 +180,7 @@ impl Service {
             .commit(WriteBatch {
                 operations,
                 request,
+                trace: self.options.traces.then(traces::writer).flatten(),
             })
             .await;
         let newest = || self.store().progress().revision;

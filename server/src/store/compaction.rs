@@ -4,7 +4,7 @@
 //! version at or below C unless it is a tombstone at or below H, and everything above C.
 //! Tombstones go in revision order only. Both bounds are durable before anything goes.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use parking_lot::Mutex;
 
@@ -132,12 +132,15 @@ impl<L: Log> Core<L> {
 
     /// Frees the room of what was let go of. Blocks for long.
     pub(super) fn reclaim(&self) -> Result<(), StoreError> {
-        self.log.reclaim(&|entries| {
+        let begun = Instant::now();
+        let freed = self.log.reclaim(&|entries| {
             let state = self.state.read();
             entries
                 .iter()
                 .map(|(key, slot)| state.index.holds(key, *slot))
                 .collect()
-        })
+        });
+        self.figures.compaction.observe_time(begun.elapsed());
+        freed
     }
 }

@@ -1,12 +1,15 @@
 //! The store's shared heart: the log, what is derived from it, and the feed.
 
-use std::{sync::Arc, time::SystemTime};
+use std::{
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::broadcast;
 
 use super::{
-    Commit, CommitError, Event, Feed, Progress, StoreError, StoreId, StoreOptions,
+    Commit, CommitError, Event, Feed, Progress, StoreError, StoreFigures, StoreId, StoreOptions,
     compaction::Pins,
     deadlines::{Deadlines, Due},
     index::{Index, NewVersion},
@@ -65,6 +68,7 @@ pub(super) struct Core<L> {
     pub(super) pins: Arc<Mutex<Pins>>,
     /// One compaction decides at a time.
     pub(super) deciding: Mutex<()>,
+    pub(super) figures: Arc<StoreFigures>,
 }
 
 /// What the writer is asked to do.
@@ -88,6 +92,7 @@ impl<L: Log> Core<L> {
             feed: broadcast::channel(FEED_GROUPS).0,
             pins: Arc::default(),
             deciding: Mutex::new(()),
+            figures: Arc::default(),
         }
     }
 
@@ -115,6 +120,7 @@ impl<L: Log> Core<L> {
                 .map(|_| Err(CommitError::Store(error.clone())))
                 .collect();
         }
+        let begun = Instant::now();
         let now = self.options.clock.now();
         let before = self.progress().revision;
         let room = self.log.room();
@@ -139,18 +145,27 @@ impl<L: Log> Core<L> {
                 })
                 .collect()
         };
-        if !group.entries.is_empty()
-            && let Err(error) = self.log.append(&group.entries)
-        {
-            let error = match error {
-                AppendError::Refused(error) => CommitError::Store(error),
-                AppendError::Uncertain(why) => CommitError::Uncertain(why),
-            };
-            tracing::error!(%error, "a group commit failed");
-            return requests.iter().map(|_| Err(error.clone())).collect();
+        if group.entries.is_empty() {
+            planner.committed(&mut group);
+            return answers;
+        }
+        match self.log.append(&group.entries) {
+            Ok(synced) if L::BLOCKING => self.figures.sync.observe_time(synced),
+            Ok(_) => {}
+            Err(error) => {
+                let error = match error {
+                    AppendError::Refused(error) => CommitError::Store(error),
+                    AppendError::Uncertain(why) => CommitError::Uncertain(why),
+                };
+                self.figures.failed.inc();
+                tracing::error!(%error, "a group commit failed");
+                return requests.iter().map(|_| Err(error.clone())).collect();
+            }
         }
         planner.committed(&mut group);
         self.publish(&group);
+        self.figures.commit.observe_time(begun.elapsed());
+        self.figures.group.observe(requests.len() as u64);
         answers
     }
 
@@ -186,6 +201,7 @@ impl<L: Log> Core<L> {
         let mut state = self.state.write();
         for entry in &group.entries {
             state.add(entry);
+            self.figures.count(entry.change);
         }
         state.progress.revision = group.revision;
         *self.progress.lock() = state.progress;
@@ -203,6 +219,7 @@ fn commits(entries: &[Entry]) -> Vec<Arc<Commit>> {
                 revision: first.slot.revision,
                 time: first.object.update_time,
                 events: entries.iter().map(event).collect(),
+                trace: first.trace.clone(),
             }))
         })
         .collect()

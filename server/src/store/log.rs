@@ -3,9 +3,9 @@
 //! All meaning (conditions, history, expiry) is above this trait, in [`super::LogStore`],
 //! once for every log.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use super::{Change, Key, Object, Progress, Revision, StoreError, replay::Request};
+use super::{Change, Key, Object, Progress, Revision, StoreError, TraceContext, replay::Request};
 
 /// Where an entry stands in the log: its revision, and its place within the commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,6 +39,8 @@ pub(super) struct Entry {
     pub(super) previous_revision: Option<Revision>,
     /// On the first entry of a commit that came with a request id.
     pub(super) request: Option<Arc<Request>>,
+    /// On the first entry of a commit whose writer is being traced; not on disk.
+    pub(super) trace: Option<Arc<TraceContext>>,
 }
 
 impl Entry {
@@ -98,8 +100,9 @@ pub(super) trait Log: Send + Sync + 'static {
     /// Reads and writes wait for a disk, so they are kept off the async threads.
     const BLOCKING: bool;
 
-    /// Appends entries, durably: when this returns, no crash takes them back.
-    fn append(&self, entries: &[Entry]) -> Result<(), AppendError>;
+    /// Appends entries, durably: when this returns, no crash takes them back. Returns how
+    /// long the disk took to have them.
+    fn append(&self, entries: &[Entry]) -> Result<Duration, AppendError>;
 
     /// After a failed append: makes the log usable again if it can be, and returns what
     /// turned out to be stored above a revision. `None`: all was well.

@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::{
     Collection, CommitError, Committed, Feed, Key, KeyRange, LogChunk, Object, Page, PageLimit,
-    Pin, Progress, Revision, StoreError, StoreId, StoreStatus, WriteBatch,
+    Pin, Progress, Revision, StoreError, StoreFigures, StoreId, StoreStatus, WriteBatch,
     core::{Core, Request},
     log::{Log, Room},
     plan::Planner,
@@ -250,6 +250,10 @@ impl<L: Log> LogStore<L> {
         }
     }
 
+    pub(super) fn figures(&self) -> Arc<StoreFigures> {
+        self.core.figures.clone()
+    }
+
     pub(super) async fn close(&self) {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
@@ -423,6 +427,9 @@ macro_rules! impl_store {
             }
             fn status(&self) -> $crate::store::StoreStatus {
                 self.0.status()
+            }
+            fn figures(&self) -> Option<std::sync::Arc<$crate::store::StoreFigures>> {
+                Some(self.0.figures())
             }
             async fn close(&self) {
                 self.0.close().await;

@@ -5,6 +5,7 @@ use std::{
     collections::BTreeMap,
     ops::Bound,
     sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
 };
 
 use parking_lot::RwLock;
@@ -51,12 +52,12 @@ struct MemoryLog {
 impl Log for MemoryLog {
     const BLOCKING: bool = false;
 
-    fn append(&self, entries: &[Entry]) -> Result<(), AppendError> {
+    fn append(&self, entries: &[Entry]) -> Result<Duration, AppendError> {
         let size: u64 = entries.iter().map(|e| u64::from(e.size())).sum();
         let mut log = self.entries.write();
         log.extend(entries.iter().map(|entry| (entry.slot, entry.clone())));
         self.bytes.fetch_add(size, Ordering::Relaxed);
-        Ok(())
+        Ok(Duration::ZERO)
     }
 
     fn heal(&self, _above: Revision) -> Result<Option<Vec<Entry>>, StoreError> {

@@ -5,6 +5,7 @@ mod compaction;
 mod core;
 mod deadlines;
 mod error;
+mod figures;
 mod index;
 mod key;
 mod log;
@@ -17,6 +18,7 @@ mod reading;
 mod replay;
 mod sled_log;
 mod timeline;
+mod trace;
 mod writer;
 
 #[cfg(test)]
@@ -29,11 +31,13 @@ use tokio::sync::broadcast;
 
 pub use self::{
     error::{CommitError, StoreError},
+    figures::StoreFigures,
     key::{Collection, Key, KeyError, ObjectName, check_namespace},
     memory_log::MemoryStore,
     object::{Change, Commit, Content, DeleteCause, Event, Object, Revision, Uid},
     options::StoreOptions,
     sled_log::{RepairReport, SledStore},
+    trace::TraceContext,
 };
 
 /// Identity of a store's history. Changes when the store is made anew or restored from a
@@ -65,6 +69,8 @@ pub struct WriteBatch {
     pub operations: Vec<Operation>,
     /// For replay: the same id again gives the first answer.
     pub request: Option<RequestId>,
+    /// The writer's span, if it is being recorded.
+    pub trace: Option<Arc<TraceContext>>,
 }
 
 /// A caller's name for one request, with what it asked for.
@@ -348,6 +354,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// Sizes and counts.
     fn status(&self) -> StoreStatus;
+
+    /// What the store measures of its work; `None`: it does not.
+    fn figures(&self) -> Option<Arc<StoreFigures>> {
+        None
+    }
 
     /// Stops writing, flushes, and releases files. Later commits get [`StoreError::Closed`].
     async fn close(&self);

@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 
-use super::Key;
+use super::{Key, TraceContext};
 
 /// A point in the store's history. One counter for the whole store: each committed batch
 /// takes the next one, and all its events share it (as etcd's revision).
@@ -262,4 +262,6 @@ pub struct Commit {
     pub time: SystemTime,
     /// Its events, in the order of the batch's operations; at most one a key.
     pub events: Vec<Event>,
+    /// The writer's span, if it was recorded and is still known.
+    pub trace: Option<Arc<TraceContext>>,
 }

@@ -185,6 +185,9 @@ impl Group {
         if !entries.is_empty() {
             self.revision = self.revision.next();
         }
+        if let Some(first) = entries.first_mut() {
+            first.trace.clone_from(&batch.trace);
+        }
         if let Some(id) = &batch.request {
             let outcome = |object: &Arc<Object>| Outcome {
                 uid: object.uid,
@@ -349,6 +352,7 @@ impl Plan<'_> {
             object,
             previous_revision: before.map(|b| b.revision),
             request: None,
+            trace: None,
         });
     }
 }

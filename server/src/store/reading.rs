@@ -140,6 +140,7 @@ impl<L: Log> Core<L> {
                 revision: first.slot.revision,
                 time: first.object.update_time,
                 events,
+                trace: first.trace.clone(),
             }));
         }
         // What compaction took meanwhile was not seen.
@@ -313,6 +314,8 @@ impl<L: Log> Core<L> {
                     revision: first.slot.revision,
                     time: first.object.update_time,
                     events,
+                    // A net difference tells of no single write.
+                    trace: None,
                 }))
             })
             .collect();

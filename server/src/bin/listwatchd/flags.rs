@@ -82,6 +82,15 @@ pub(crate) struct Serve {
     )]
     pub(crate) listen: String,
 
+    /// Also serve /metrics, /livez and /readyz at this address, until the server has ended
+    #[arg(long, env = "LISTWATCH_METRICS_LISTEN", value_name = "ADDRESS")]
+    pub(crate) metrics_listen: Option<String>,
+
+    /// Send traces to this OpenTelemetry collector (OTLP over gRPC), such as
+    /// http://127.0.0.1:4317; by default OTEL_EXPORTER_OTLP_ENDPOINT says where, if anywhere
+    #[arg(long, env = "LISTWATCH_OTLP_ENDPOINT", value_name = "URL")]
+    pub(crate) otlp_endpoint: Option<String>,
+
     /// The folder that holds the store; made if need be
     #[arg(
         long,

@@ -26,14 +26,26 @@ fn main() -> ExitCode {
         Ok(flags) => flags,
         Err(error) => error.exit(),
     };
-    logging::start(flags.log_format);
     listwatch_server::raise_descriptor_limit();
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => return complain(FAILED, &format!("cannot start threads: {error}")),
     };
+    // Only what serves is traced.
+    let collector = match flags.task {
+        None => logging::collector(flags.serve.otlp_endpoint.as_deref()),
+        Some(_) => None,
+    };
+    let started = {
+        let _within = runtime.enter();
+        logging::start(flags.log_format, collector.as_deref())
+    };
+    let traces = match started {
+        Ok(traces) => traces,
+        Err(error) => return complain(USAGE, &error),
+    };
     let result = match flags.task {
-        None => runtime.block_on(serve(flags.serve)),
+        None => runtime.block_on(serve(flags.serve, traces.is_some())),
         Some(Task::Export(export)) => runtime.block_on(backup::export(export, flags.serve)),
         Some(Task::Import(import)) => backup::import(import, flags.serve),
         Some(Task::Repair) => backup::repair(flags.serve),
@@ -47,13 +59,14 @@ fn main() -> ExitCode {
             Ok(())
         }
     };
+    drop(traces);
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => complain(FAILED, &error),
     }
 }
 
-async fn serve(flags: Serve) -> Result<(), String> {
+async fn serve(flags: Serve, traces: bool) -> Result<(), String> {
     let (folder, ephemeral) = (flags.data_dir.clone(), flags.ephemeral);
     let store_options = flags.store_options();
     let builder = Server::builder().listen(&flags.listen);
@@ -62,9 +75,13 @@ async fn serve(flags: Serve) -> Result<(), String> {
     } else {
         builder.data_dir(&folder, store_options)
     };
-    let builder = builder
-        .options(flags.server_options()?)
-        .shutdown(asked_to_stop()?);
+    let builder = match &flags.metrics_listen {
+        Some(address) => builder.metrics_listen(address),
+        None => builder,
+    };
+    let mut options = flags.server_options()?;
+    options.service.traces = traces;
+    let builder = builder.options(options).shutdown(asked_to_stop()?);
     let server = builder.start().await.map_err(|error| error.to_string())?;
     let address = server
         .local_addr()

@@ -201,9 +201,9 @@ fn manifest_of(id: StoreId, bounds: Bounds, segments: &[Arc<Segment>]) -> Manife
 impl Log for SledLog {
     const BLOCKING: bool = true;
 
-    fn append(&self, entries: &[Entry]) -> Result<(), AppendError> {
+    fn append(&self, entries: &[Entry]) -> Result<Duration, AppendError> {
         let Some(last) = entries.last() else {
-            return Ok(());
+            return Ok(Duration::ZERO);
         };
         self.appends.fetch_add(1, Ordering::Relaxed);
         let mut head = self.writing.lock();
@@ -230,7 +230,7 @@ impl Log for SledLog {
         let compacted = self.compacted.load(Ordering::Relaxed);
         active
             .append(&parts, compacted)
-            .and_then(|()| head.set(last.slot.revision))
+            .and_then(|synced| head.set(last.slot.revision).map(|()| synced))
             .map_err(|error| self.fail(error.to_string()))
     }
 

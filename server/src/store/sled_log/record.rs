@@ -328,6 +328,7 @@ pub(super) fn decode(slot: Slot, bytes: Bytes) -> Result<Stored, RecordError> {
         object: Arc::new(object),
         previous_revision: (previous > 0).then_some(Revision::new(previous)),
         request,
+        trace: None,
     }))
 }
 

@@ -94,6 +94,7 @@ pub(super) fn write<E: From<StoreError>>(
             },
             previous_revision: None,
             request: None,
+            trace: None,
             object: Arc::new(object),
         };
         *index += 1;

@@ -9,6 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
@@ -263,7 +264,8 @@ impl Segment {
     }
 
     /// Writes parts and the summary in one batch, and waits until the disk has them.
-    pub(super) fn append(&self, parts: &[Part], compacted: u64) -> Result<(), StoreError> {
+    /// Returns how long it waited.
+    pub(super) fn append(&self, parts: &[Part], compacted: u64) -> Result<Duration, StoreError> {
         let mut tally = *self.tally.lock();
         let mut batch = Batch::default();
         for part in parts {
@@ -278,14 +280,15 @@ impl Segment {
             compacted,
         };
         batch.insert(&SUMMARY_KEY, record::encode_summary(&summary));
-        self.with("writing", |database| {
+        let synced = self.with("writing", |database| {
             database.tree.apply_batch(batch)?;
+            let begun = Instant::now();
             database.tree.flush()?;
             database.file.sync_data()?;
-            Ok(())
+            Ok(begun.elapsed())
         })?;
         *self.tally.lock() = tally;
-        Ok(())
+        Ok(synced)
     }
 
     /// Adds parts one by one, without a batch, whose process-wide lock the writer needs.

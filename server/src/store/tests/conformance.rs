@@ -513,6 +513,7 @@ async fn a_repeated_request_id_gives_the_first_answer(fixture: &dyn Fixture) {
             id: id.into(),
             fingerprint,
         }),
+        ..WriteBatch::default()
     };
     let create = || put_if("a", "1", PutCondition::Absent);
     let first = store.commit(request("x", 1, create())).await.unwrap();

@@ -108,6 +108,7 @@ fn batch(operations: impl IntoIterator<Item = Operation>) -> WriteBatch {
     WriteBatch {
         operations: operations.into_iter().collect(),
         request: None,
+        ..WriteBatch::default()
     }
 }
 

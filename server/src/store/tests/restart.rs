@@ -11,6 +11,7 @@ fn request(id: &str, operation: Operation) -> WriteBatch {
             id: id.into(),
             fingerprint: 1,
         }),
+        ..WriteBatch::default()
     }
 }
 
