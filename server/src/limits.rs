@@ -227,6 +227,12 @@ pub const HEAL_INTERVAL: Duration = Duration::from_secs(1);
 /// Records that compaction copies between two looks at the index: sled's locks and the
 /// disk are the writer's in between.
 pub const COPY_BATCH_RECORDS: usize = 64;
+/// Compactions that were asked for and wait; one run serves them all.
+pub const COMPACTION_QUEUE: usize = 64;
+/// A removed segment's file goes in such steps while there are writers.
+pub const REMOVAL_STEP_BYTES: u64 = 4 * 1024 * 1024;
+/// Between two of them: 200 MB a second at most.
+pub const REMOVAL_PAUSE: Duration = Duration::from_millis(20);
 /// A segment is copied once a third of it is garbage: so a byte is copied at most about
 /// twice for each byte that is freed.
 pub const GARBAGE_SHARE: u64 = 3;

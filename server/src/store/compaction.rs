@@ -98,15 +98,16 @@ impl<L: Log> Core<L> {
             state.timeline.compact(bounds.compacted);
             *self.progress.lock() = state.progress;
         }
-        self.prune();
+        self.prune(true);
         Ok(compacted)
     }
 
     /// Drops from the index what the bounds allow, in slices so that nobody waits long,
-    /// and tells the log.
-    pub(super) fn prune(&self) {
+    /// and tells the log. `beside_writers`: leaves them as much time as it takes.
+    pub(super) fn prune(&self, beside_writers: bool) {
         let mut cursor: Option<Key> = None;
         loop {
+            let begun = Instant::now();
             let mut dropped = Vec::new();
             {
                 let mut state = self.state.write();
@@ -126,6 +127,9 @@ impl<L: Log> Core<L> {
             self.log.discard(&dropped);
             if cursor.is_none() {
                 break;
+            }
+            if beside_writers {
+                std::thread::sleep(begun.elapsed());
             }
         }
     }

@@ -20,7 +20,7 @@ use super::{
     replay::Replays,
     writer::Writer,
 };
-use crate::limits::{EXPIRE_BATCH_BYTES, EXPIRE_BATCH_OBJECTS, MAX_DISK_READS};
+use crate::limits::{COMPACTION_QUEUE, EXPIRE_BATCH_BYTES, EXPIRE_BATCH_OBJECTS, MAX_DISK_READS};
 
 type Freed = oneshot::Sender<Result<(), StoreError>>;
 
@@ -36,7 +36,7 @@ pub(super) struct LogStore<L: Log> {
 
 /// The thread that frees room after compactions.
 struct Reclaimer {
-    queue: mpsc::UnboundedSender<Option<Freed>>,
+    queue: mpsc::Sender<Option<Freed>>,
     thread: JoinHandle<()>,
 }
 
@@ -195,14 +195,12 @@ impl<L: Log> LogStore<L> {
         let core = self.core.clone();
         let compacted = blocking(move || core.compact(at)).await??;
         let (freed, done) = oneshot::channel();
-        {
-            let reclaimer = self.reclaimer.lock();
-            let reclaimer = reclaimer.as_ref().ok_or(StoreError::Closed)?;
-            reclaimer
-                .queue
-                .send(wait.then_some(freed))
-                .map_err(|_| StoreError::Closed)?;
-        }
+        let queue = self.reclaimer.lock().as_ref().map(|r| r.queue.clone());
+        queue
+            .ok_or(StoreError::Closed)?
+            .send(wait.then_some(freed))
+            .await
+            .map_err(|_| StoreError::Closed)?;
         if wait {
             done.await.map_err(|_| StoreError::Closed)??;
         }
@@ -295,10 +293,11 @@ fn stop<L: Log>(writer: &Writer, core: &Core<L>, reclaimer: Option<Reclaimer>) {
 
 impl Reclaimer {
     fn start<L: Log>(core: Weak<Core<L>>) -> std::io::Result<Self> {
-        let (queue, mut jobs) = mpsc::unbounded_channel::<Option<Freed>>();
+        let (queue, mut jobs) = mpsc::channel::<Option<Freed>>(COMPACTION_QUEUE);
         let thread = std::thread::Builder::new()
             .name("store-compaction".into())
             .spawn(move || {
+                give_way();
                 while let Some(first) = jobs.blocking_recv() {
                     // One run serves all who asked before it began.
                     let mut waiting = Vec::from_iter(first);
@@ -316,6 +315,18 @@ impl Reclaimer {
                 }
             })?;
         Ok(Self { queue, thread })
+    }
+}
+
+/// Where threads have priorities of their own, the calling one runs when others leave it
+/// time: writers wait for the disk, and are not to wait for a processor as well.
+fn give_way() {
+    #[cfg(target_os = "linux")]
+    {
+        let thread = rustix::thread::gettid();
+        if let Err(error) = rustix::process::setpriority_process(Some(thread), 10) {
+            tracing::debug!(%error, "compaction runs at normal priority");
+        }
     }
 }
 

@@ -156,7 +156,15 @@ impl SledLog {
         Ok(())
     }
 
-    fn fail(&self, why: String) -> AppendError {
+    /// Writes stop here. After an error sled may refuse to read as well, and it cannot be
+    /// opened anew on a full disk: with the ballast's room it can, and reads go on.
+    fn fail(&self, active: &Segment, why: String) -> AppendError {
+        if self.ballast.release()
+            && let Err(error) = active.reopen()
+        {
+            // The next read tries again.
+            tracing::warn!(%error, "the written segment does not open");
+        }
         *self.failed.lock() = Some(Failure {
             why: why.clone(),
             tried: Instant::now(),
@@ -231,7 +239,7 @@ impl Log for SledLog {
         active
             .append(&parts, compacted)
             .and_then(|synced| head.set(last.slot.revision).map(|()| synced))
-            .map_err(|error| self.fail(error.to_string()))
+            .map_err(|error| self.fail(active, error.to_string()))
     }
 
     fn heal(&self, above: Revision) -> Result<Option<Vec<Entry>>, StoreError> {

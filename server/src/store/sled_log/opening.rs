@@ -79,7 +79,7 @@ impl SledStore {
         } = opened;
         let core = Core::new(manifest.id(), log, options, state);
         // What was let go of before, and is still on disk.
-        core.prune();
+        core.prune(false);
         core.log.settle();
         LogStore::threaded(core, random, replays)
             .map(Self)

@@ -17,7 +17,7 @@ use super::{
     segment::{self, Segment},
 };
 use crate::{
-    limits::{COPY_BATCH_RECORDS, GARBAGE_SHARE},
+    limits::{COPY_BATCH_RECORDS, GARBAGE_SHARE, REMOVAL_PAUSE, REMOVAL_STEP_BYTES},
     store::{
         Key, StoreError,
         log::{Live, Log, Room, Slot},
@@ -49,6 +49,14 @@ impl SledLog {
             if done.is_err() {
                 break;
             }
+            let old = segments
+                .get(run.first..run.end)
+                .unwrap_or_default()
+                .to_vec();
+            drop(segments);
+            for segment in old {
+                self.remove(segment);
+            }
         }
         *self.discarded_meanwhile.lock() = None;
         self.restore_ballast();
@@ -58,8 +66,11 @@ impl SledLog {
     /// Seals the written segment if copying it would be worth it.
     fn retire_active(&self, full: bool) -> Result<(), StoreError> {
         let _head = self.writing.lock();
-        if self.closed.load(Ordering::Acquire) || self.failed.lock().is_some() {
+        if self.closed.load(Ordering::Acquire) {
             return Err(StoreError::Closed);
+        }
+        if self.failed.lock().is_some() {
+            return Ok(());
         }
         let segments = self.segments();
         let Some(active) = segments.last() else {
@@ -208,10 +219,24 @@ impl SledLog {
             }
         }
         self.step("named");
-        for segment in old {
-            segment.doom();
-        }
         Ok(())
+    }
+
+    /// Removes a segment that the manifest no longer names; if it is being read, its last
+    /// reader does. Beside writers the file goes step by step: a file system frees a large
+    /// one under its journal's lock, for which every fdatasync waits.
+    fn remove(&self, segment: Arc<Segment>) {
+        segment.doom();
+        let Some(segment) = Arc::into_inner(segment) else {
+            return;
+        };
+        segment.close();
+        let before = self.appends.load(Ordering::Relaxed);
+        while segment.shorten(REMOVAL_STEP_BYTES) && !self.closed.load(Ordering::Acquire) {
+            if self.appends.load(Ordering::Relaxed) != before && self.room() == Room::Ample {
+                std::thread::sleep(REMOVAL_PAUSE);
+            }
+        }
     }
 
     /// For tests that kill the process at each step of a compaction.

@@ -1,7 +1,7 @@
 //! A segment of the log: one sled database in a folder of its own.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, OpenOptions},
     ops::Bound,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -437,6 +437,21 @@ impl Segment {
     /// The folder goes with the last reader.
     pub(super) fn doom(&self) {
         self.doomed.store(true, Ordering::Release);
+    }
+
+    /// Gives back some of the file's end; false once there is no more to give. Only for a
+    /// doomed segment that is closed.
+    pub(super) fn shorten(&self, bytes: u64) -> bool {
+        let shortened = OpenOptions::new()
+            .write(true)
+            .open(self.folder.join("db"))
+            .and_then(|file| {
+                let left = file.metadata()?.len().saturating_sub(bytes);
+                file.set_len(left)?;
+                Ok(left > 0)
+            });
+        // What stays is removed whole.
+        shortened.unwrap_or(false)
     }
 
     /// The manifest names it: its folder stays.
