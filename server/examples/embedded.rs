@@ -1,55 +1,42 @@
 //! A Listwatch server inside another program, and a client that reaches it over memory.
 
-// It shows what happens, and keeps it short.
 #![allow(clippy::print_stdout, clippy::field_reassign_with_default)]
 
 use listwatch_client::{Client, Select, key, v1};
 use listwatch_server::{Server, store::StoreOptions};
-use tonic::transport::Endpoint;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let memory = StoreOptions::default();
     let server = Server::builder().ephemeral(memory).start().await?;
-    let endpoint = Endpoint::from_static("http://in-memory");
+    let endpoint = tonic::transport::Endpoint::from_static("http://in-memory");
     let client = Client::from_channel(endpoint.connect_with_connector(server.in_memory()).await?);
 
     client.update(lamp("off")).await?;
-    let mut request = v1::ListRequest::default();
-    request.selector = Some(Select::all("lamps").into());
-    let list = client.list(request).await?;
-    println!(
-        "{} lamp at revision {}",
-        list.resources.len(),
-        list.revision
-    );
+    let mut list = v1::ListRequest::default();
+    list.selector = Some(Select::all("lamps").into());
+    let list = client.list(list).await?;
+    println!("{} lamp", list.resources.len());
 
-    let mut request = v1::WatchRequest::default();
-    request.selector = Some(Select::all("lamps").into());
-    request.start = Some(v1::watch_request::Start::ResumeToken(list.resume_token));
-    let mut watch = client.watch(request).await?;
+    let mut watch = v1::WatchRequest::default();
+    watch.selector = Some(Select::all("lamps").into());
+    watch.start = Some(v1::watch_request::Start::ResumeToken(list.resume_token));
+    let mut watch = client.watch(watch).await?;
     client.update(lamp("on")).await?;
     while let Some(response) = watch.message().await? {
         for event in response.events {
-            println!(
-                "{:?}: {:?}",
-                event.r#type(),
-                event.resource.unwrap_or_default().value
-            );
+            println!("{:?}", event.resource.unwrap_or_default().value);
             server.drain(); // Ends the watch, and then the server.
         }
     }
-    server.join().await?;
-    Ok(())
+    Ok(server.join().await?)
 }
 
 fn lamp(value: &'static str) -> v1::UpdateRequest {
     let mut lamp = v1::Resource::default();
     lamp.key = Some(key("lamps", "", "hall"));
     lamp.value = value.into();
-    v1::UpdateRequest {
-        resource: Some(lamp),
-        allow_missing: true,
-        ..Default::default()
-    }
+    let mut update = v1::UpdateRequest::default();
+    (update.resource, update.allow_missing) = (Some(lamp), true);
+    update
 }
