@@ -88,7 +88,7 @@ async fn the_example_runs_as_it_is() {
     let output = output.expect("the example does not end").unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
-    let lines = "1 lamp\nb\"on\"\n";
+    let lines = "1 lamp at revision 1\nModified: b\"on\"\n";
     assert_eq!(String::from_utf8_lossy(&output.stdout), lines, "{stderr}");
 }
 

@@ -22,5 +22,6 @@ mod simulation;
 mod tidy;
 mod validator;
 mod watch_many;
+mod watch_options;
 mod watch_promises;
 mod writes;

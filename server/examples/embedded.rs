@@ -16,7 +16,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut list = v1::ListRequest::default();
     list.selector = Some(Select::all("lamps").into());
     let list = client.list(list).await?;
-    println!("{} lamp", list.resources.len());
+    let (lamps, at) = (list.resources.len(), list.revision);
+    println!("{lamps} lamp at revision {at}");
 
     let mut watch = v1::WatchRequest::default();
     watch.selector = Some(Select::all("lamps").into());
@@ -25,7 +26,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     client.update(lamp("on")).await?;
     while let Some(response) = watch.message().await? {
         for event in response.events {
-            println!("{:?}", event.resource.unwrap_or_default().value);
+            let kind = event.r#type();
+            println!("{kind:?}: {:?}", event.resource.unwrap_or_default().value);
             server.drain(); // Ends the watch, and then the server.
         }
     }

@@ -3,7 +3,7 @@
 pub mod daemon;
 pub mod faulty;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use listwatch::v1::{
     self, list_watch_service_client::ListWatchServiceClient, watch_request::Start,
@@ -11,7 +11,10 @@ use listwatch::v1::{
 use listwatch_client::Client;
 use listwatch_server::{
     Server, ServerHandle, ServerOptions,
-    store::{DeleteCause, Key, MemoryStore, Operation, Store, StoreOptions, WriteBatch},
+    hub::HubOptions,
+    store::{
+        Collection, DeleteCause, Key, MemoryStore, Operation, Store, StoreOptions, WriteBatch,
+    },
 };
 use tonic::{
     Streaming,
@@ -370,4 +373,31 @@ pub fn reason(status: &tonic::Status) -> String {
         .error_info()
         .map(|info| info.reason.clone())
         .unwrap_or_default()
+}
+
+/// The options with a change.
+pub fn options(change: impl FnOnce(&mut ServerOptions)) -> ServerOptions {
+    let mut options = ServerOptions::default();
+    change(&mut options);
+    options
+}
+
+/// No cache for `pods`: everything comes from the log.
+pub fn uncached() -> ServerOptions {
+    let pods = Collection::new("pods").unwrap();
+    options(|o| o.hub.cache_sizes = HashMap::from([(pods, 0)]))
+}
+
+/// A window of one event that never grows.
+pub fn narrow() -> HubOptions {
+    HubOptions {
+        default_cache_size: 1,
+        window_span: Duration::ZERO,
+        ..HubOptions::default()
+    }
+}
+
+/// The events of responses.
+pub fn events(responses: &[v1::WatchResponse]) -> Vec<&v1::WatchEvent> {
+    responses.iter().flat_map(|r| &r.events).collect()
 }

@@ -93,7 +93,7 @@ pub(super) enum AppendError {
 }
 
 /// Tells, of entries, which ones the index still refers to.
-pub(super) type Live<'a> = dyn Fn(&[(&Key, Slot)]) -> Vec<bool> + 'a;
+pub(super) type Live<'a> = dyn Fn(&[(&Key, Slot)]) -> Vec<bool> + Sync + 'a;
 
 /// An append-only log. One thread appends; any number read meanwhile and never wait for it.
 pub(super) trait Log: Send + Sync + 'static {

@@ -297,7 +297,6 @@ impl Reclaimer {
         let thread = std::thread::Builder::new()
             .name("store-compaction".into())
             .spawn(move || {
-                give_way();
                 while let Some(first) = jobs.blocking_recv() {
                     // One run serves all who asked before it began.
                     let mut waiting = Vec::from_iter(first);
@@ -315,18 +314,6 @@ impl Reclaimer {
                 }
             })?;
         Ok(Self { queue, thread })
-    }
-}
-
-/// Where threads have priorities of their own, the calling one runs when others leave it
-/// time: writers wait for the disk, and are not to wait for a processor as well.
-fn give_way() {
-    #[cfg(target_os = "linux")]
-    {
-        let thread = rustix::thread::gettid();
-        if let Err(error) = rustix::process::setpriority_process(Some(thread), 10) {
-            tracing::debug!(%error, "compaction runs at normal priority");
-        }
     }
 }
 

@@ -113,13 +113,11 @@ impl Ballast {
         }
     }
 
-    /// Gives the room back to the disk; false if it was given already, or was none.
-    pub(super) fn release(&self) -> bool {
-        let released = self.bytes > 0 && fs::remove_file(&self.path).is_ok();
-        if released {
+    /// Gives the room back to the disk.
+    pub(super) fn release(&self) {
+        if fs::remove_file(&self.path).is_ok() {
             tracing::warn!("the disk is nearly full: the ballast is released");
         }
-        released
     }
 
     /// Sets the room aside, if there is so much and more.

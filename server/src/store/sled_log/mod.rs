@@ -159,7 +159,7 @@ impl SledLog {
     /// Writes stop here. After an error sled may refuse to read as well, and it cannot be
     /// opened anew on a full disk: with the ballast's room it can, and reads go on.
     fn fail(&self, active: &Segment, why: String) -> AppendError {
-        if self.ballast.release()
+        if self.makes_room()
             && let Err(error) = active.reopen()
         {
             // The next read tries again.
@@ -170,6 +170,18 @@ impl SledLog {
             tried: Instant::now(),
         });
         AppendError::Uncertain(why)
+    }
+
+    /// Whether the disk has the room that sled needs to open a segment, if need be the
+    /// ballast's.
+    fn makes_room(&self) -> bool {
+        let needed = segment::page_segment_bytes(self.segment_bytes) * 2;
+        let enough = || folder::free_bytes(&self.folder).is_none_or(|free| free >= needed);
+        if enough() {
+            return true;
+        }
+        self.ballast.release();
+        enough()
     }
 
     /// Puts away the segments that have not been read for longest, if too many are open.
@@ -252,7 +264,6 @@ impl Log for SledLog {
                 .into(),
             message: failure.why.clone(),
         };
-        let free = folder::free_bytes(&self.folder).unwrap_or(u64::MAX);
         if failure.tried.elapsed() < HEAL_INTERVAL || self.closed.load(Ordering::Acquire) {
             return Err(refused);
         }
@@ -261,9 +272,7 @@ impl Log for SledLog {
         let Some(active) = segments.last() else {
             return Err(StoreError::Closed);
         };
-        if free < segment::page_segment_bytes(self.segment_bytes) * 2 {
-            self.ballast.release();
-        }
+        self.makes_room();
         let mut head = self.writing.lock();
         active.reopen()?;
         let mut entries = Vec::new();

@@ -13,6 +13,7 @@ use std::{
 
 use super::{
     SledLog, count_garbage,
+    folder::io_error,
     record::{Part, Stored, encode_answer},
     segment::{self, Segment},
 };
@@ -37,6 +38,22 @@ impl SledLog {
     pub(super) fn free_garbage(&self, live: &Live<'_>) -> Result<(), StoreError> {
         let full = self.room() != Room::Ample;
         self.retire_active(full)?;
+        // A thread of its own: a priority cannot be raised again, and threads that sled
+        // starts inherit it, which those of the written segment must not.
+        std::thread::scope(|scope| {
+            std::thread::Builder::new()
+                .name("store-copier".into())
+                .spawn_scoped(scope, || {
+                    give_way();
+                    self.copy_survivors(full, live)
+                })
+                .map_err(|error| io_error("starting a thread for", &self.folder, &error))?
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    fn copy_survivors(&self, full: bool, live: &Live<'_>) -> Result<(), StoreError> {
         *self.discarded_meanwhile.lock() = Some(Vec::new());
         let mut done = Ok(());
         // Each run frees something, so this ends; a bound all the same.
@@ -232,7 +249,12 @@ impl SledLog {
         };
         segment.close();
         let before = self.appends.load(Ordering::Relaxed);
-        while segment.shorten(REMOVAL_STEP_BYTES) && !self.closed.load(Ordering::Acquire) {
+        loop {
+            let more = segment.shorten(REMOVAL_STEP_BYTES);
+            self.step("shortened");
+            if !more || self.closed.load(Ordering::Acquire) {
+                break;
+            }
             if self.appends.load(Ordering::Relaxed) != before && self.room() == Room::Ample {
                 std::thread::sleep(REMOVAL_PAUSE);
             }
@@ -334,6 +356,18 @@ impl Copier<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// The calling thread runs when others leave it time: writers wait for the disk, and are
+/// not to wait for a processor as well. Only Linux gives threads priorities of their own.
+fn give_way() {
+    #[cfg(target_os = "linux")]
+    {
+        let thread = rustix::thread::gettid();
+        if let Err(error) = rustix::process::setpriority_process(Some(thread), 10) {
+            tracing::debug!(%error, "compaction runs at normal priority");
+        }
     }
 }
 

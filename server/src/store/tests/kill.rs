@@ -194,7 +194,15 @@ async fn a_kill_at_each_step_of_a_compaction_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut progress = Progress::default();
     for _ in 0..2 {
-        for step in ["bounded", "created", "copied", "synced", "named", "sealed"] {
+        for step in [
+            "bounded",
+            "created",
+            "copied",
+            "synced",
+            "named",
+            "shortened",
+            "sealed",
+        ] {
             let acknowledged = run(folder.path(), None, Some(step));
             progress = check(folder.path(), &acknowledged, progress).await;
         }
