@@ -227,6 +227,8 @@ pub const HEAL_INTERVAL: Duration = Duration::from_secs(1);
 /// Records that compaction copies between two looks at the index: sled's locks and the
 /// disk are the writer's in between.
 pub const COPY_BATCH_RECORDS: usize = 64;
+/// How long an opening waits for sled to let go of a segment that was just put away.
+pub const LETTING_GO: Duration = Duration::from_secs(2);
 /// Compactions that were asked for and wait; one run serves them all.
 pub const COMPACTION_QUEUE: usize = 64;
 /// A removed segment's file goes in such steps while there are writers.

@@ -23,7 +23,8 @@ use super::{
 };
 use crate::{
     limits::{
-        MAX_PAGE_SEGMENT_BYTES, MIN_PAGE_SEGMENT_BYTES, SEALED_CACHE_BYTES, SEGMENT_CACHE_BYTES,
+        LETTING_GO, MAX_PAGE_SEGMENT_BYTES, MIN_PAGE_SEGMENT_BYTES, SEALED_CACHE_BYTES,
+        SEGMENT_CACHE_BYTES,
     },
     store::{Revision, StoreError, log::Slot},
 };
@@ -562,7 +563,21 @@ impl Database {
             .segment_size(usize::try_from(page_segment_bytes).unwrap_or(1 << 19))
             // sled collects its garbage only in this thread.
             .flush_every_ms(Some(500));
-        let tree = match contain(|| config.open()) {
+        let begun = Instant::now();
+        let opened = loop {
+            match contain(|| config.open()) {
+                // Only we open it. sled's threads may hold what was just put away a little
+                // longer, and its lock with it; the error has no kind of its own.
+                Ok(Err(sled::Error::Io(error)))
+                    if error.to_string().contains("could not acquire lock")
+                        && begun.elapsed() < LETTING_GO =>
+                {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                opened => break opened,
+            }
+        };
+        let tree = match opened {
             Ok(Ok(tree)) => tree,
             Ok(Err(sled::Error::Io(error))) => return Err(io_error("opening", folder, &error)),
             Ok(Err(error)) => return Err(damaged(folder, &error.to_string())),

@@ -255,3 +255,23 @@ async fn large_objects_are_kept_whole() {
     let blobs = fs::read_dir(folder.path().join("seg-1/blobs")).unwrap();
     assert_eq!(blobs.count(), 0);
 }
+
+#[tokio::test]
+async fn an_opening_waits_for_the_last_user_to_let_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = TestClock::new().options();
+    let store = reopen(folder.path(), &options);
+    write(&store, put("a", "1")).await;
+    store.close().await;
+    drop(store);
+    // As sled's threads do for a moment.
+    let held = std::fs::File::open(folder.path().join("seg-1/db")).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let letting_go = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        drop(held);
+    });
+    let store = reopen(folder.path(), &options);
+    letting_go.join().unwrap();
+    assert_eq!(contents(&store).await, [("a".to_owned(), b"1".to_vec())]);
+}
