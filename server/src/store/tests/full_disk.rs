@@ -21,7 +21,7 @@ impl SmallDisk {
             .status();
         assert!(
             mounted.is_ok_and(|status| status.success()),
-            "this test needs the right to mount a tmpfs: run it as root"
+            "this test needs the right to mount a tmpfs: run it as root, or by scripts/test"
         );
         Self(folder)
     }
