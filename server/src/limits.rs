@@ -104,6 +104,12 @@ pub const EXPORT_PAGE: crate::store::PageLimit = crate::store::PageLimit {
 
 /// How long open connections get to end when the server goes away, by default.
 pub const DEFAULT_SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
+/// How much of it watches take to end one after the other: the rest is for their last
+/// responses, and for calls.
+pub const WATCH_DEPARTURE_SHARE: f64 = 0.8;
+/// Watches that end in a second where the grace allows more time than that: so few do not
+/// hurt the server that they come back to, and a server that has few is not held up.
+pub const WATCH_DEPARTURES_PER_SECOND: f64 = 100.0;
 /// Streams of one connection, announced to clients: etcd's clients multiplex hundreds.
 pub const MAX_STREAMS_PER_CONNECTION: u32 = 1024;
 /// Those that watches may take: the rest is for calls, which would wait for a stream for

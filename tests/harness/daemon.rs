@@ -124,15 +124,24 @@ impl Daemon {
 
     /// Asks it to stop and waits for it.
     pub async fn terminate(&mut self) -> ExitStatus {
-        let pid = self.pid().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-TERM", &pid])
-                .status()
-                .unwrap()
-                .success()
-        );
+        self.signal_terminate();
         self.ended().await
+    }
+
+    /// Asks it to stop.
+    pub fn signal_terminate(&self) {
+        let pid = self.pid().to_string();
+        let told = Command::new("kill").args(["-TERM", &pid]).status();
+        assert!(told.unwrap().success());
+    }
+
+    /// Waits until it has logged this.
+    pub async fn logs(&self, text: &str) {
+        let started = tokio::time::Instant::now();
+        while !self.log().contains(text) {
+            assert!(started.elapsed() < PATIENCE, "no {text:?}: {}", self.log());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     pub async fn ended(&mut self) -> ExitStatus {

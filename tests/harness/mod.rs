@@ -13,7 +13,8 @@ use listwatch_server::{
     Server, ServerHandle, ServerOptions,
     hub::HubOptions,
     store::{
-        Collection, DeleteCause, Key, MemoryStore, Operation, Store, StoreOptions, WriteBatch,
+        Collection, Content, DeleteCause, Key, MemoryStore, Operation, PutCondition, Store,
+        StoreOptions, WriteBatch,
     },
 };
 use tonic::{
@@ -125,6 +126,21 @@ impl Harness {
             if_uid: None,
             allow_missing: false,
             cause: DeleteCause::Request,
+        };
+        let batch = WriteBatch {
+            operations: vec![operation],
+            request: None,
+            ..WriteBatch::default()
+        };
+        self.store.commit(batch).await.unwrap();
+    }
+
+    /// Writes an object without an RPC.
+    pub async fn put_in_store(&self, collection: &str, name: &str) {
+        let operation = Operation::Put {
+            key: Key::new(collection, "default", name).unwrap(),
+            condition: PutCondition::Any,
+            content: Content::default(),
         };
         let batch = WriteBatch {
             operations: vec![operation],

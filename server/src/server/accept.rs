@@ -88,7 +88,8 @@ impl Acceptor {
         let http = Http::new(&self.options, self.refusals.clone(), self.drain.clone());
         let mut open = JoinSet::new();
         let mut drain = self.drain.clone();
-        let draining = draining(&mut drain);
+        let mut left = self.drain.clone();
+        let draining = draining(&mut left);
         tokio::pin!(draining);
         let mut rest = Rest::default();
         loop {
@@ -128,11 +129,13 @@ impl Acceptor {
         drop(self.connections);
         drop(self.dialled);
         let ended = async { while open.join_next().await.is_some() {} };
-        if tokio::time::timeout(self.grace, ended).await.is_err() {
-            tracing::info!(
-                connections = open.len(),
-                "closing connections that outlived the grace"
-            );
+        tokio::select! {
+            () = ended => {}
+            () = closing(&mut drain) => {}
+            () = sleep(self.grace) => {}
+        }
+        if !open.is_empty() {
+            tracing::info!(connections = open.len(), "cutting off what is still open");
             open.shutdown().await;
         }
     }
@@ -193,6 +196,14 @@ pub(super) async fn draining(phase: &mut watch::Receiver<Phase>) {
     // An error is the sender's end, which comes with the server's.
     let _ = phase
         .wait_for(|phase| *phase != Phase::Serving)
+        .await
+        .map(drop);
+}
+
+/// Completes when what is open is to be cut off.
+async fn closing(phase: &mut watch::Receiver<Phase>) {
+    let _ = phase
+        .wait_for(|phase| *phase >= Phase::Closing)
         .await
         .map(drop);
 }

@@ -52,8 +52,8 @@ use crate::{
     refusals::{Load, Refusals},
     seats::Seats,
     service::{
-        DeadlineLayer, EdgeLayer, RequestLimitLayer, RequestOptions, Service, ServiceOptions,
-        WatchLimit, WatchRoute,
+        DeadlineLayer, Departure, EdgeLayer, RequestLimitLayer, RequestOptions, Service,
+        ServiceOptions, WatchLimit, WatchRoute,
     },
     store::{MemoryStore, SledStore, Store, StoreError, StoreOptions},
     traces::TraceLayer,
@@ -96,7 +96,8 @@ pub struct ServerOptions {
     pub compaction_interval: Option<Duration>,
     /// How much history compaction by itself leaves.
     pub history_retention: Duration,
-    /// How long open connections get to end when the server goes away.
+    /// How long open connections get to end when the server goes away; over most of it
+    /// watches end one after the other, so that their clients do not come back together.
     pub shutdown_grace: Duration,
 }
 
@@ -134,6 +135,7 @@ pub struct ServerBuilder {
     listen: ListenChoice,
     options: ServerOptions,
     shutdown: BoxFuture<'static, ()>,
+    shutdown_now: BoxFuture<'static, ()>,
     metrics_listen: Option<String>,
 }
 
@@ -163,6 +165,7 @@ impl Server {
             listen: ListenChoice::Nowhere,
             options: ServerOptions::default(),
             shutdown: std::future::pending().boxed(),
+            shutdown_now: std::future::pending().boxed(),
             metrics_listen: None,
         }
     }
@@ -235,6 +238,12 @@ impl ServerBuilder {
         self
     }
 
+    /// Ends at once when this completes, as with [`ServerHandle::cut_off`].
+    pub fn shutdown_now(mut self, signal: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.shutdown_now = signal.boxed();
+        self
+    }
+
     /// Opens the store, loads the caches, and serves. Returns when requests are answered.
     ///
     /// # Errors
@@ -259,7 +268,7 @@ impl ServerBuilder {
         let hub = Hub::start(store.clone(), options.hub.clone()).await?;
 
         let (phase, _) = watch::channel(Phase::Serving);
-        let (going_away, gone) = watch::channel(false);
+        let (departure, departs) = watch::channel(None);
         let (health, health_service) = Health::serving().await;
         let descriptors = [FILE_DESCRIPTOR_SET, tonic_health::pb::FILE_DESCRIPTOR_SET];
         let rpcs = Arc::new(RpcFigures::new(&descriptors));
@@ -268,8 +277,8 @@ impl ServerBuilder {
         let service = Service::new(
             hub.clone(),
             options.service.clone(),
-            gone,
-            watches,
+            departs,
+            watches.clone(),
             rpcs.clone(),
         );
         let max_request_bytes = options.service.max_request_bytes();
@@ -290,7 +299,7 @@ impl ServerBuilder {
             .add_service(reflection().build_v1().map_err(failed)?)
             .add_service(reflection().build_v1alpha().map_err(failed)?)
             .prepare();
-        let watches = WatchRoute {
+        let watch_route = WatchRoute {
             service,
             max_request_bytes,
         };
@@ -298,7 +307,9 @@ impl ServerBuilder {
             timeout: options.requests.request_timeout,
             refusals: limited.refusals.clone(),
         };
-        let routes = limited.calls.layer(deadline.layer(watches.layer(routes)));
+        let routes = limited
+            .calls
+            .layer(deadline.layer(watch_route.layer(routes)));
         let routes = EdgeLayer { max_request_bytes }.layer(routes);
 
         let connected = Arc::new(ConnectionFigures::new(limited.refusals.clone()));
@@ -325,7 +336,8 @@ impl ServerBuilder {
             figures: connected,
         };
         let (drain, told) = (phase.clone(), hub.clone());
-        let shutdown = self.shutdown;
+        let (shutdown, shutdown_now) = (self.shutdown, self.shutdown_now);
+        let grace = options.shutdown_grace;
         let task = tokio::spawn(async move {
             let asked = async {
                 let mut phase = drain.subscribe();
@@ -337,11 +349,20 @@ impl ServerBuilder {
                 // watches are told, then the connections end.
                 leaving.store(true, Ordering::SeqCst);
                 health.going_away().await;
-                going_away.send_replace(true);
+                departure.send_replace(Some(Departure::new(watches.open(), grace)));
                 told.wake_watches();
-                drain.send_replace(Phase::Draining);
+                advance(&drain, Phase::Draining);
             };
-            tokio::join!(asked, acceptor.run(routes));
+            let served = async { tokio::join!(asked, acceptor.run(routes)) };
+            let cut_off = async {
+                shutdown_now.await;
+                advance(&drain, Phase::Closing);
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                _ = served => {}
+                () = cut_off => {}
+            }
             maintenance.abort();
             if owned {
                 store.close().await;
@@ -349,7 +370,7 @@ impl ServerBuilder {
             if let Some(beside) = beside {
                 beside.abort();
             }
-            drain.send_replace(Phase::Ended);
+            advance(&drain, Phase::Ended);
         });
         Ok(ServerHandle {
             address,
@@ -423,15 +444,26 @@ async fn open(choice: StoreChoice) -> Result<(Arc<dyn Store>, bool), StoreError>
     }
 }
 
-/// Where a server is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where a server is in its life. Phases come in this order; the middle ones can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Requests are answered.
     Serving,
     /// No new connections or watches; open ones are ending.
     Draining,
+    /// Connections are cut off.
+    Closing,
     /// Nothing is served any more; the store is closed.
     Ended,
+}
+
+/// Goes on to a later phase; never back.
+fn advance(phase: &watch::Sender<Phase>, to: Phase) {
+    phase.send_if_modified(|now| {
+        let later = *now < to;
+        *now = to.max(*now);
+        later
+    });
 }
 
 /// A running server. Dropping it does not end the server.
@@ -487,17 +519,19 @@ impl ServerHandle {
         InMemoryConnector::new(self.dial.clone())
     }
 
-    /// Asks the server to go away: health says so, watches get a bookmark to resume
-    /// from elsewhere, connections end within the grace. Returns at once; see
+    /// Asks the server to go away: health says so; watches end one after the other over most
+    /// of [`ServerOptions::shutdown_grace`], each with a bookmark to resume from elsewhere, and
+    /// go on until then; connections end within the grace. Returns at once; see
     /// [`ServerHandle::join`].
     pub fn drain(&self) {
-        self.phase.send_if_modified(|phase| {
-            let serving = *phase == Phase::Serving;
-            if serving {
-                *phase = Phase::Draining;
-            }
-            serving
-        });
+        advance(&self.phase, Phase::Draining);
+    }
+
+    /// Ends the server at once: what is open is cut off. The store is closed in order all the
+    /// same, and what was acknowledged is on disk. Returns at once; see
+    /// [`ServerHandle::join`].
+    pub fn cut_off(&self) {
+        advance(&self.phase, Phase::Closing);
     }
 
     /// Waits until the server has ended.

@@ -6,6 +6,7 @@ mod body;
 mod call;
 mod connection;
 mod deadline;
+mod departure;
 mod edge;
 mod frame;
 mod read;
@@ -32,8 +33,8 @@ use tokio::sync::watch as signal;
 use tonic::{Request, Response, Status, Streaming};
 
 pub(crate) use self::{
-    admin::Export, connection::Connection, deadline::DeadlineLayer, edge::EdgeLayer,
-    request_limit::RequestLimitLayer, route::WatchRoute, watch_limit::WatchLimit,
+    admin::Export, connection::Connection, deadline::DeadlineLayer, departure::Departure,
+    edge::EdgeLayer, request_limit::RequestLimitLayer, route::WatchRoute, watch_limit::WatchLimit,
 };
 use crate::{
     clock::Clock, hub::Hub, limits, metrics::RpcFigures, refusals::Refusals,
@@ -140,12 +141,12 @@ impl RequestOptions {
 pub(crate) struct Service {
     hub: Arc<Hub>,
     options: Arc<ServiceOptions>,
-    /// Turns true when the server is going away.
-    going_away: signal::Receiver<bool>,
+    /// Set when the server is going away.
+    departure: signal::Receiver<Option<Departure>>,
     watches: WatchLimit,
     /// Where refusals within a stream are counted.
     rpcs: Arc<RpcFigures>,
-    /// So far; each gets jitter of its own from the seed.
+    /// So far; each gets jitter of its own from the seed, and a place in the departure.
     watches_opened: Arc<AtomicU64>,
 }
 
@@ -153,18 +154,23 @@ impl Service {
     pub(crate) fn new(
         hub: Arc<Hub>,
         options: ServiceOptions,
-        going_away: signal::Receiver<bool>,
+        departure: signal::Receiver<Option<Departure>>,
         watches: WatchLimit,
         rpcs: Arc<RpcFigures>,
     ) -> Self {
         Self {
             hub,
             options: Arc::new(options),
-            going_away,
+            departure,
             watches,
             rpcs,
             watches_opened: Arc::default(),
         }
+    }
+
+    /// The server takes no more watches.
+    fn is_leaving(&self) -> bool {
+        self.departure.borrow().is_some()
     }
 
     fn store(&self) -> &Arc<dyn Store> {
@@ -211,8 +217,8 @@ impl ListWatchService for Service {
         request: Request<Streaming<v1::WatchManyRequest>>,
     ) -> Result<Response<Self::WatchManyStream>, Status> {
         let connection = Connection::of(request.extensions());
-        let frames = watch_many::ManyFrames::new(self.clone(), request.into_inner(), connection);
-        Ok(Response::new(frames))
+        self.open_watches(request.into_inner(), connection)
+            .map(Response::new)
     }
 
     async fn create(

@@ -20,7 +20,6 @@ use super::{
     Service,
     body::{FrameBody, Frames},
     connection::{Connection, LongStream},
-    watch_many::ManyFrames,
 };
 
 const WATCH: &str = "/listwatch.v1.ListWatchService/Watch";
@@ -99,7 +98,7 @@ impl WatchRoute {
         let mut codec = ProstCodec::<v1::WatchManyResponse, v1::WatchManyRequest>::default();
         let limit = Some(self.max_request_bytes);
         let requests = Streaming::new_request(codec.decoder(), request.into_body(), None, limit);
-        let frames = ManyFrames::new(self.service, requests, connection);
+        let frames = self.service.open_watches(requests, connection)?;
         Ok(response(Frames::Many(Box::new(frames)), stream))
     }
 

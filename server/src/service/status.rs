@@ -153,6 +153,11 @@ pub(crate) fn not_ready(message: &str) -> Status {
         .into()
 }
 
+/// The server is going away.
+pub(crate) fn leaving() -> Status {
+    not_ready("the server is going away")
+}
+
 /// A call that is one too many. `kind`: reading or writing.
 pub(crate) fn too_many_requests(kind: &str, limit: usize) -> Status {
     let message = format!("the server is answering {limit} {kind} requests");

@@ -24,6 +24,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::{
     Service, account,
     connection::Connection,
+    departure::{Departure, DeparturePlace},
     frame::{self, Look, WatchFrame},
     request::{self, Consistency, Invalid},
     status, token,
@@ -86,16 +87,17 @@ impl Service {
         let start = self
             .start_point(request.start, catch_up, selector.hash())
             .await?;
-        if *self.going_away.borrow() {
-            return Err(status::not_ready("the server is going away"));
+        if self.is_leaving() {
+            return Err(status::leaving());
         }
         let cursor = self
             .hub
             .watch(selector, start, mode)
             .await
             .map_err(status::hub)?;
+        let number = self.watches_opened.fetch_add(1, Ordering::Relaxed);
         let mut jitter = Jitter(match self.options.seed {
-            Some(seed) => seed ^ self.watches_opened.fetch_add(1, Ordering::Relaxed) << 32,
+            Some(seed) => seed ^ number << 32,
             None => rand::random(),
         });
         let now = Instant::now();
@@ -109,7 +111,8 @@ impl Service {
             has_waited: false,
             catching_up: false,
             coalesced: 0,
-            going_away: self.going_away.clone(),
+            departure: self.departure.clone(),
+            place: DeparturePlace::of(number),
             connection,
             jitter,
             over: false,
@@ -268,7 +271,9 @@ struct Watch {
     catching_up: bool,
     /// Changes left out since the last bookmark.
     coalesced: u64,
-    going_away: signal::Receiver<bool>,
+    departure: signal::Receiver<Option<Departure>>,
+    /// When it leaves as the server does.
+    place: DeparturePlace,
     connection: Arc<Connection>,
     jitter: Jitter,
     /// The last response has been given.
@@ -281,9 +286,14 @@ struct Watch {
 }
 
 impl Watch {
-    /// The server or the connection will not be there much longer.
-    fn must_go(&self) -> bool {
-        *self.going_away.borrow() || self.connection.is_leaving()
+    /// When it must go, since the server or the connection will not be there much longer,
+    /// and why.
+    fn leaves_at(&self, now: Instant) -> Option<(Instant, Closing)> {
+        if self.connection.is_leaving() {
+            return Some((now, Closing::ConnectionAge));
+        }
+        let departure = *self.departure.borrow();
+        departure.map(|departure| (departure.moment(self.place), Closing::Drain))
     }
 
     /// Goes on as far as memory goes.
@@ -291,12 +301,9 @@ impl Watch {
         if self.over {
             return Next::End(Status::ok(""));
         }
-        if self.must_go() {
-            self.closing = if *self.going_away.borrow() {
-                Closing::Drain
-            } else {
-                Closing::ConnectionAge
-            };
+        let now = Instant::now();
+        if let Some((_, why)) = self.leaves_at(now).filter(|(at, _)| now >= *at) {
+            self.closing = why;
             return Next::Frame(self.last(BookmarkKind::GoingAway));
         }
         if self.cursor.is_stopped() {
@@ -304,7 +311,6 @@ impl Watch {
             let status = status::not_ready("the server is not taking up changes");
             return Next::End(status);
         }
-        let now = Instant::now();
         // Also for one that never rests; what it has still to get, it gets next time.
         if now >= self.ends_at && self.cursor.position().is_some() {
             self.closing = Closing::Lifetime;
@@ -567,17 +573,19 @@ impl WatchFrames {
         }
     }
 
-    /// Ready when the moment or news have come, or the server is going away (which wakes
-    /// every watch) or the connection (which wakes its streams).
+    /// Ready when the moment or news have come, or the moment to leave: the server's going
+    /// wakes every watch, the connection's its streams.
     fn poll_wait(&mut self, until: Instant, context: &mut Context<'_>) -> Poll<()> {
         let Some(watch) = &self.watch else {
             return Poll::Ready(());
         };
         let held_back = watch.held_until.is_some();
         let news = watch.cursor.poll_news(context.waker());
-        if (news.is_ready() && !held_back) || watch.must_go() {
+        if news.is_ready() && !held_back {
             return Poll::Ready(());
         }
+        let leaves_at = watch.leaves_at(Instant::now());
+        let until = leaves_at.map_or(until, |(at, _)| until.min(at));
         if self.timer.deadline() != until {
             self.timer.as_mut().reset(until);
         }

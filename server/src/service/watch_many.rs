@@ -116,22 +116,36 @@ pub(crate) struct ManyFrames {
     /// Answers to requests, to be sent first.
     answers: VecDeque<Bytes>,
     /// Completes when the server goes away.
-    gone: BoxFuture<'static, ()>,
-    going_away: bool,
+    leaving: BoxFuture<'static, ()>,
+    /// It takes no more watches: those that it has end, each at its time, and then it does.
+    is_leaving: bool,
     connection: Arc<Connection>,
     ended: bool,
 }
 
+impl Service {
+    pub(super) fn open_watches(
+        &self,
+        requests: Streaming<v1::WatchManyRequest>,
+        connection: Arc<Connection>,
+    ) -> Result<ManyFrames, Status> {
+        if self.is_leaving() {
+            return Err(status::leaving());
+        }
+        Ok(ManyFrames::new(self.clone(), requests, connection))
+    }
+}
+
 impl ManyFrames {
-    pub(super) fn new(
+    fn new(
         service: Service,
         requests: Streaming<v1::WatchManyRequest>,
         connection: Arc<Connection>,
     ) -> Self {
-        let mut going_away = service.going_away.clone();
-        let gone = Box::pin(async move {
+        let mut departure = service.departure.clone();
+        let leaving = Box::pin(async move {
             // The sender's end comes with the server's.
-            let _ = going_away.wait_for(|gone| *gone).await.map(drop);
+            let _ = departure.wait_for(Option::is_some).await.map(drop);
         });
         Self {
             service,
@@ -145,8 +159,8 @@ impl ManyFrames {
             ready: Arc::default(),
             may_join: false,
             answers: VecDeque::new(),
-            gone,
-            going_away: false,
+            leaving,
+            is_leaving: false,
             connection,
             ended: false,
         }
@@ -158,8 +172,8 @@ impl ManyFrames {
         if self.ended {
             return Poll::Ready(Err(Status::ok("")));
         }
-        if self.connection.is_leaving() && !self.going_away {
-            self.going_away = true;
+        if self.connection.is_leaving() && !self.is_leaving {
+            self.is_leaving = true;
             // The stream was woken; its watches were not.
             for member in self.members.iter().flatten() {
                 member.waker.wake_by_ref();
@@ -186,8 +200,8 @@ impl ManyFrames {
                 self.join_alike();
                 continue;
             }
-            self.going_away = self.going_away || self.gone.as_mut().poll(context).is_ready();
-            if (self.requests_ended || self.going_away) && self.ids.is_empty() {
+            self.is_leaving = self.is_leaving || self.leaving.as_mut().poll(context).is_ready();
+            if (self.requests_ended || self.is_leaving) && self.ids.is_empty() {
                 self.ended = true;
                 return Poll::Ready(Err(Status::ok("")));
             }
@@ -198,7 +212,7 @@ impl ManyFrames {
     /// Takes requests as they come; true if there were any.
     fn poll_requests(&mut self, context: &mut Context<'_>) -> Result<bool, Status> {
         let mut any = false;
-        while !self.requests_ended && !self.going_away && self.has_room() {
+        while !self.requests_ended && self.has_room() {
             match self.requests.poll_next_unpin(context) {
                 Poll::Pending => break,
                 Poll::Ready(None) => self.requests_ended = true,
@@ -249,9 +263,11 @@ impl ManyFrames {
         let (open, limit) = (self.ids.len() + 1, MAX_WATCHES_PER_STREAM);
         request::at_most("watch_id", "watches on one stream", open, limit)
             .map_err(status::invalid)?;
-        let seat = match self.service.watches.seat(self.connection.peer()) {
+        let leaving = self.is_leaving.then(status::leaving);
+        let seat = leaving.map_or_else(|| self.service.watches.seat(self.connection.peer()), Err);
+        let seat = match seat {
             Ok(seat) => seat,
-            // It is this watch that is one too many, not the stream.
+            // It is this watch that cannot be, not the stream.
             Err(status) => {
                 self.service.rpcs.refuse_watch(&status);
                 let end = status::watch_end(&status);

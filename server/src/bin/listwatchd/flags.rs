@@ -167,7 +167,8 @@ pub(crate) struct Serve {
     #[arg(long, env = "LISTWATCH_SELECTABLE_FIELDS", value_delimiter = ',', value_parser = field, value_name = "COLLECTION=PATH")]
     pub(crate) selectable_fields: Vec<(Collection, String)>,
 
-    /// How long open connections get to end when the server is asked to stop
+    /// How long open connections get to end when the server is asked to stop; watches end one
+    /// after the other over most of it. A second signal stops at once
     #[arg(long, env = "LISTWATCH_SHUTDOWN_GRACE", default_value = "30s", value_parser = duration_or_zero, value_name = "DURATION")]
     pub(crate) shutdown_grace: Duration,
 

@@ -11,6 +11,7 @@ use std::{io, process::ExitCode};
 use clap::{CommandFactory as _, FromArgMatches as _};
 use flags::{Flags, Serve, Task};
 use listwatch_server::Server;
+use tokio::sync::watch;
 
 /// The task failed; standard error says why.
 const FAILED: u8 = 1;
@@ -81,7 +82,11 @@ async fn serve(flags: Serve, traces: bool) -> Result<(), String> {
     };
     let mut options = flags.server_options()?;
     options.service.traces = traces;
-    let builder = builder.options(options).shutdown(asked_to_stop()?);
+    let signals = signals()?;
+    let builder = builder
+        .options(options)
+        .shutdown(reached(signals.clone(), 1, "going away"))
+        .shutdown_now(reached(signals, 2, "ending at once"));
     let server = builder.start().await.map_err(|error| error.to_string())?;
     let address = server
         .local_addr()
@@ -98,19 +103,31 @@ async fn serve(flags: Serve, traces: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// SIGTERM or SIGINT.
-fn asked_to_stop() -> Result<impl Future<Output = ()> + Send + 'static, String> {
+/// How many SIGTERM or SIGINT have come.
+fn signals() -> Result<watch::Receiver<u32>, String> {
     use tokio::signal::unix::{SignalKind, signal};
     let listen = |kind| signal(kind).map_err(|error| format!("cannot handle signals: {error}"));
     let mut terminate = listen(SignalKind::terminate())?;
     let mut interrupt = listen(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+    let (count, counted) = watch::channel(0);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            count.send_modify(|count| *count += 1);
         }
-        tracing::info!("going away");
-    })
+    });
+    Ok(counted)
+}
+
+/// Completes with the signal of this number: the first asks to go away, the second not to wait.
+async fn reached(mut signals: watch::Receiver<u32>, number: u32, what: &str) {
+    // The counting task ends with the runtime only.
+    if signals.wait_for(|count| *count >= number).await.is_ok() {
+        tracing::info!("{what}");
+    }
 }
 
 fn complain(code: u8, error: &str) -> ExitCode {
