@@ -254,6 +254,15 @@ pub const MAX_FILED_VALUES: usize = 16;
 pub const MAX_NAMED_COLLECTIONS: usize = 100;
 /// Traced writes that one delivery is linked to: OpenTelemetry's own limit is 128.
 pub const MAX_DELIVERY_LINKS: usize = 32;
+/// What a watch may have still to get, by default: an eighth of the default quota.
+pub const DEFAULT_MAX_WATCH_BACKLOG: u64 = 1 << 30;
+/// A stretch of a collection's history, for telling how far behind a watch is, is as long as
+/// this at least,
+pub const BACKLOG_STRETCH: Duration = Duration::from_secs(1);
+/// or as large.
+pub const BACKLOG_STRETCH_BYTES: u64 = 256 * 1024;
+/// Stretches of one collection: 32 KiB. With more, the older ones become coarser.
+pub const MAX_BACKLOG_STRETCHES: usize = 1024;
 /// How often the lag of watches is sampled.
 pub const LAG_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 /// Connections to the metrics' own address: a few scrapers and probes.

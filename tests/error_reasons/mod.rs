@@ -44,7 +44,7 @@ const fn row(
 const OBJECT: &[&str] = &["collection", "namespace", "name", "revision"];
 
 /// The table as the comments of the .proto have it.
-const TABLE: [Row; 20] = [
+const TABLE: [Row; 21] = [
     row(
         ErrorReason::RevisionCompacted,
         Code::OutOfRange,
@@ -131,11 +131,17 @@ const TABLE: [Row; 20] = [
         &[],
         false,
     ),
+    row(
+        ErrorReason::WatchTooSlow,
+        Code::ResourceExhausted,
+        &["lag_seconds", "backlog_bytes"],
+        true,
+    ),
 ];
 
 /// The status is as the table says; returns the values of its metadata in that order.
 #[track_caller]
-fn expect(status: &Status, reason: ErrorReason) -> Vec<String> {
+pub fn expect(status: &Status, reason: ErrorReason) -> Vec<String> {
     let row = TABLE.iter().find(|row| row.reason == reason).unwrap();
     let name = reason.as_str_name().strip_prefix("ERROR_REASON_").unwrap();
     let details = status.get_error_details();

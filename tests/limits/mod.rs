@@ -4,6 +4,7 @@
 mod calls;
 mod connections;
 mod descriptors;
+mod lag;
 mod watches;
 
 use std::{net::SocketAddr, time::Duration};

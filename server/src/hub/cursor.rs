@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    CollectionHub, Hub, HubError, Position,
+    Backlog, CollectionHub, Hub, HubError, Position,
     delivery::{self, Delivery, DeliveryKind},
     figures::{CollectionFigures, HubFigures, Standing},
     interest::Filed,
@@ -220,6 +220,17 @@ impl Cursor {
         }
     }
 
+    /// What lies before it, if that is more than the hub's limit. Only of what it delivers one
+    /// by one: the end of a state or a net difference is in sight.
+    pub fn too_far_behind(&self) -> Option<Backlog> {
+        let limit = &self.held.hub.options.lag_limit;
+        if !limit.is_set() || !self.draining || !matches!(self.phase, Phase::Live) {
+            return None;
+        }
+        let backlog = self.held.collection.backlogs.after(self.position);
+        limit.is_exceeded_by(backlog).then_some(backlog)
+    }
+
     /// How changes are delivered.
     pub fn mode(&self) -> DeliveryMode {
         self.mode
@@ -257,7 +268,9 @@ impl Cursor {
                 ..Step::default()
             });
         }
+        let coalesces = self.mode == DeliveryMode::Latest;
         let step = match self.phase {
+            Phase::Live if coalesces && self.too_far_behind().is_some() => Some(self.fall_behind()),
             Phase::Live => self.step_live(),
             _ => None,
         };
@@ -502,8 +515,8 @@ impl Cursor {
         }
     }
 
-    /// A watch of the newest changes whose history is gone: catches up in the middle of
-    /// the stream.
+    /// A watch of the newest changes whose history is gone, or too much: catches up in the
+    /// middle of the stream.
     fn fall_behind(&mut self) -> Step {
         self.phase = self
             .held

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::broadcast::error::RecvError;
 
-use super::Hub;
+use super::{Hub, window::weight};
 use crate::{
     limits::{INGEST_CHUNK, REREAD_PAUSE},
     selector::Selector,
@@ -64,18 +64,22 @@ impl Hub {
             self.change(
                 name,
                 || commit.revision.previous(),
-                |entry| match &entry.window {
-                    Some(window) => {
-                        let shared = window.write().apply(Commit {
-                            revision: commit.revision,
-                            time: commit.time,
-                            events,
-                            trace: commit.trace.clone(),
-                        });
-                        let events = &shared.commit.events;
-                        entry.interest.mark(commit.revision, events, &mut woken);
+                |entry| {
+                    let bytes = events.iter().map(|e| weight(&e.object) as u64).sum();
+                    entry.backlogs.note(commit.revision, bytes);
+                    match &entry.window {
+                        Some(window) => {
+                            let shared = window.write().apply(Commit {
+                                revision: commit.revision,
+                                time: commit.time,
+                                events,
+                                trace: commit.trace.clone(),
+                            });
+                            let events = &shared.commit.events;
+                            entry.interest.mark(commit.revision, events, &mut woken);
+                        }
+                        None => entry.interest.mark(commit.revision, &events, &mut woken),
                     }
-                    None => entry.interest.mark(commit.revision, &events, &mut woken),
                 },
             );
         }

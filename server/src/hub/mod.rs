@@ -5,6 +5,7 @@
 //! snapshot, and a watch is a [`Cursor`] that reads the window, or the log when it is
 //! behind. Nothing is queued per watcher.
 
+mod backlog;
 mod cursor;
 mod delivery;
 mod figures;
@@ -26,19 +27,21 @@ use std::{
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
+use self::{
+    backlog::Backlogs,
+    figures::Standings,
+    interest::Interest,
+    snapshot::SnapshotShelf,
+    window::{Sizing, Window},
+};
 pub use self::{
+    backlog::{Backlog, LagLimit},
     cursor::{Begin, Cursor, DeliveryMode, Step},
     delivery::{Delivery, DeliveryKind},
     figures::{Closing, CollectionFigures, EVENT_TYPES, HubFigures, Opening, Standing},
     resume::{CatchUp, Position, ResumeStep, StartPoint},
     snapshot::StateReader,
     window::ENCODINGS,
-};
-use self::{
-    figures::Standings,
-    interest::Interest,
-    snapshot::SnapshotShelf,
-    window::{Sizing, Window},
 };
 use crate::{
     limits,
@@ -80,6 +83,8 @@ pub struct HubOptions {
     /// What a watch takes up at once, which is what a response holds. A commit is not
     /// split, so a response can be one commit that is larger.
     pub response: PageLimit,
+    /// How far behind a watch may be.
+    pub lag_limit: LagLimit,
 }
 
 impl Default for HubOptions {
@@ -90,6 +95,7 @@ impl Default for HubOptions {
             window_span: limits::DEFAULT_WINDOW_SPAN,
             revision_wait: limits::DEFAULT_REVISION_WAIT,
             response: limits::RESPONSE_CHUNK,
+            lag_limit: LagLimit::default(),
         }
     }
 }
@@ -115,6 +121,7 @@ pub(crate) struct CollectionHub {
     window: Option<RwLock<Window>>,
     /// Its watches, by what they want to hear of.
     interest: Interest,
+    backlogs: Backlogs,
     watches: AtomicUsize,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -371,6 +378,7 @@ impl Hub {
                 name: name.clone(),
                 window: (size > 0).then(|| RwLock::new(Window::new(sizing, floor()))),
                 interest: Interest::default(),
+                backlogs: Backlogs::default(),
                 watches: AtomicUsize::new(0),
                 hits: AtomicU64::new(0),
                 misses: AtomicU64::new(0),

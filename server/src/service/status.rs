@@ -11,7 +11,7 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::{request::Invalid, token::TokenError};
 use crate::{
-    hub::HubError,
+    hub::{Backlog, HubError},
     limits::{REFUSED_RETRY, REFUSED_RETRY_SPREAD},
     store::{CommitError, Key, Revision, StoreError},
 };
@@ -167,6 +167,20 @@ pub(crate) fn too_many_requests(kind: &str, limit: usize) -> Status {
 /// A watch that is one too many.
 pub(crate) fn too_many_watches(message: &str) -> Status {
     refused(ErrorReason::TooManyWatches, message)
+}
+
+/// A watch whose client is so far behind that every change is too much for it.
+pub(crate) fn watch_too_slow(backlog: Backlog) -> Status {
+    let (age, bytes) = (backlog.age, backlog.bytes);
+    let message = format!(
+        "the watch is {age:.0?} and {bytes} bytes behind, which is more than the server allows; \
+         resume from the last bookmark"
+    );
+    Failure::new(Code::ResourceExhausted, ErrorReason::WatchTooSlow, message)
+        .with("lag_seconds", age.as_secs())
+        .with("backlog_bytes", bytes)
+        .retry_after(REFUSED_RETRY_SPREAD.mul_f64(rand::random()))
+        .into()
 }
 
 fn refused(reason: ErrorReason, message: impl Into<String>) -> Status {

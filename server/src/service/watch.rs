@@ -32,8 +32,8 @@ use super::{
 use crate::{
     clock::Clock,
     hub::{
-        Begin, CatchUp, Closing, Cursor, Delivery, DeliveryMode, HubError, Position, StartPoint,
-        Step,
+        Backlog, Begin, CatchUp, Closing, Cursor, Delivery, DeliveryMode, HubError, Position,
+        StartPoint, Step,
     },
     limits::{
         MAX_BATCH_DELAY, MAX_BOOKMARK_INTERVAL, MAX_STEPS_A_POLL, MAX_TOKEN_BYTES,
@@ -50,6 +50,8 @@ struct Shape {
     max_batch_delay: Duration,
     /// End after the initial state.
     initial_only: bool,
+    /// What the client takes when it comes back.
+    catch_up: CatchUp,
     /// What a response may hold: see [`Shape::look_at`].
     max_response_bytes: usize,
 }
@@ -81,11 +83,10 @@ impl Service {
     ) -> Result<WatchFrames, Status> {
         let shape = self.shape(&request).map_err(status::invalid)?;
         let mode = delivery_mode(request.delivery_mode).map_err(status::invalid)?;
-        let catch_up = catch_up(request.catch_up).map_err(status::invalid)?;
         let selector = request::selector(request.selector, &self.options.fields);
         let selector = Arc::new(selector.map_err(status::invalid)?);
         let start = self
-            .start_point(request.start, catch_up, selector.hash())
+            .start_point(request.start, shape.catch_up, selector.hash())
             .await?;
         if self.is_leaving() {
             return Err(status::leaving());
@@ -115,7 +116,7 @@ impl Service {
             place: DeparturePlace::of(number),
             connection,
             jitter,
-            over: false,
+            ending: None,
             in_step: false,
             closing: Closing::default(),
             clock: self.options.clock.clone(),
@@ -146,6 +147,7 @@ impl Service {
             bookmark_interval: bookmark_interval
                 .clamp(MIN_BOOKMARK_INTERVAL, MAX_BOOKMARK_INTERVAL),
             max_batch_delay,
+            catch_up: catch_up(request.catch_up)?,
             initial_only: matches!(&request.start, Some(Start::InitialState(s)) if s.only),
             max_response_bytes: self.options.max_request_bytes(),
         })
@@ -242,6 +244,23 @@ enum Next {
     End(Status),
 }
 
+/// How a watch ends.
+#[derive(Debug)]
+enum Ending {
+    Well,
+    /// Its client reads too slowly.
+    TooSlow(Backlog),
+}
+
+impl Ending {
+    fn status(&self) -> Status {
+        match self {
+            Self::Well => Status::ok(""),
+            Self::TooSlow(backlog) => status::watch_too_slow(*backlog),
+        }
+    }
+}
+
 /// Watches with the same of this can be one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Alike {
@@ -276,8 +295,8 @@ struct Watch {
     place: DeparturePlace,
     connection: Arc<Connection>,
     jitter: Jitter,
-    /// The last response has been given.
-    over: bool,
+    /// How it ends, once the last response has been given.
+    ending: Option<Ending>,
     /// It has had everything at some moment, so that what comes late now is late.
     in_step: bool,
     /// Why it ends, if it ends now.
@@ -298,13 +317,13 @@ impl Watch {
 
     /// Goes on as far as memory goes.
     fn next(&mut self) -> Next {
-        if self.over {
-            return Next::End(Status::ok(""));
+        if let Some(ending) = &self.ending {
+            return Next::End(ending.status());
         }
         let now = Instant::now();
         if let Some((_, why)) = self.leaves_at(now).filter(|(at, _)| now >= *at) {
             self.closing = why;
-            return Next::Frame(self.last(BookmarkKind::GoingAway));
+            return Next::Frame(self.last(BookmarkKind::GoingAway, Ending::Well));
         }
         if self.cursor.is_stopped() {
             self.closing = Closing::Stopped;
@@ -314,7 +333,11 @@ impl Watch {
         // Also for one that never rests; what it has still to get, it gets next time.
         if now >= self.ends_at && self.cursor.position().is_some() {
             self.closing = Closing::Lifetime;
-            return Next::Frame(self.last(BookmarkKind::Progress));
+            return Next::Frame(self.last(BookmarkKind::Progress, Ending::Well));
+        }
+        if let Some(backlog) = self.hopeless() {
+            self.closing = Closing::Slow;
+            return Next::Frame(self.last(BookmarkKind::Progress, Ending::TooSlow(backlog)));
         }
         if let Some(until) = self.hold_back(now) {
             return Next::Wait(until);
@@ -322,6 +345,17 @@ impl Watch {
         match self.cursor.try_step() {
             Some(step) => self.take(&step, now),
             None => Next::Read,
+        }
+    }
+
+    /// What it has still to get, if that is too much for its client.
+    fn hopeless(&self) -> Option<Backlog> {
+        // One that has asked for every change since long ago gets it, once.
+        let is_spared = self.shape.catch_up == CatchUp::Exact && !self.in_step;
+        let coalesces = self.cursor.mode() == DeliveryMode::Latest;
+        match is_spared || coalesces {
+            true => None,
+            false => self.cursor.too_far_behind(),
         }
     }
 
@@ -346,7 +380,7 @@ impl Watch {
 
     fn alike(&mut self) -> Option<Alike> {
         let plain = self.shape.max_batch_delay.is_zero() && !self.shape.initial_only;
-        if self.over || self.catching_up || self.coalesced > 0 || !plain {
+        if self.ending.is_some() || self.catching_up || self.coalesced > 0 || !plain {
             return None;
         }
         // Where it stands shows when nothing is left to deliver.
@@ -399,7 +433,7 @@ impl Watch {
             (None, false) => BookmarkKind::Progress,
         };
         if step.completes && self.shape.initial_only {
-            self.over = true;
+            self.ending = Some(Ending::Well);
             self.closing = Closing::Complete;
         }
         self.catching_up |= kind == BookmarkKind::Resumed;
@@ -424,8 +458,8 @@ impl Watch {
         self.finish(frame)
     }
 
-    fn last(&mut self, kind: BookmarkKind) -> Bytes {
-        self.over = true;
+    fn last(&mut self, kind: BookmarkKind, ending: Ending) -> Bytes {
+        self.ending = Some(ending);
         self.only_bookmark(kind)
     }
 
@@ -433,9 +467,16 @@ impl Watch {
     /// state), revision 0 and no token: nothing is promised yet.
     fn bookmark(&mut self, kind: BookmarkKind) -> v1::Bookmark {
         self.cursor.figures().bookmarks.inc();
-        let position = self.cursor.position();
+        let mut position = self.cursor.position();
         let hash = self.cursor.selector().hash();
         let latest = self.cursor.latest();
+        if let (Some(Ending::TooSlow(_)), CatchUp::Net) = (&self.ending, self.shape.catch_up)
+            && let Some(position) = &mut position
+        {
+            // The client is to come back for the net difference up to here, not for every
+            // change.
+            position.settles_at = position.settles_at.max(latest);
+        }
         v1::Bookmark {
             revision: position.map_or(0, |p| p.revision.to_wire()),
             resume_token: position
@@ -550,7 +591,7 @@ impl WatchFrames {
             let next = match step {
                 Ok(step) => watch.take(&step, Instant::now()),
                 Err(error) => {
-                    watch.over = true;
+                    watch.ending = Some(Ending::Well);
                     watch.closing = closed_by(&error);
                     Next::End(status::hub(error))
                 }

@@ -200,6 +200,7 @@ impl Serve {
             hub: HubOptions {
                 default_cache_size: self.default_watch_cache_size,
                 cache_sizes,
+                lag_limit: self.limits.lag(),
                 ..HubOptions::default()
             },
             service: ServiceOptions {
@@ -234,7 +235,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let size: ByteSize = text
         .parse()
         .map_err(|error| format!("{error}; write 512MiB or 8GiB"))?;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use listwatch_server::{ConnectionOptions, RequestOptions};
+use listwatch_server::{ConnectionOptions, RequestOptions, hub::LagLimit};
 
-use crate::flags::{duration, duration_or_zero};
+use crate::flags::{duration, duration_or_zero, size};
 
 #[derive(Debug, Args)]
 pub(crate) struct Limits {
@@ -58,6 +58,15 @@ pub(crate) struct Limits {
     #[arg(long, env = "LISTWATCH_MAX_WATCHES_PER_CLIENT", value_name = "COUNT")]
     max_watches_per_client: Option<usize>,
 
+    /// End watches whose clients are further behind than this; from their last bookmark they
+    /// catch up with the newest change of each object; 0: no limit
+    #[arg(long, env = "LISTWATCH_MAX_WATCH_LAG", default_value = "0", value_parser = duration_or_zero, value_name = "DURATION")]
+    max_watch_lag: Duration,
+
+    /// The same for those that have more than this still to get; 0: no limit
+    #[arg(long, env = "LISTWATCH_MAX_WATCH_BACKLOG", default_value = "1GiB", value_parser = size, value_name = "SIZE")]
+    max_watch_backlog: u64,
+
     /// Reading calls (Get, List, GetStatus) that are answered at a time; 0: no limit
     #[arg(
         long,
@@ -92,6 +101,13 @@ impl Limits {
             keepalive_timeout: self.keepalive_timeout,
             max_age: (!self.max_connection_age.is_zero()).then_some(self.max_connection_age),
             max_age_grace: self.max_connection_age_grace,
+        }
+    }
+
+    pub(crate) fn lag(&self) -> LagLimit {
+        LagLimit {
+            age: (!self.max_watch_lag.is_zero()).then_some(self.max_watch_lag),
+            bytes: (self.max_watch_backlog > 0).then_some(self.max_watch_backlog),
         }
     }
 
