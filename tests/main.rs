@@ -15,6 +15,7 @@ mod histories;
 mod known_faults;
 mod limits;
 mod metrics;
+mod open_watches;
 mod process;
 mod python;
 mod read_promises;

@@ -10,9 +10,9 @@ use futures::Stream;
 use listwatch::v1::{
     BatchRequest, BatchResponse, CompactRequest, CompactResponse, CreateRequest, CreateResponse,
     DeleteRequest, DeleteResponse, ExportRequest, ExportResponse, GetRequest, GetResponse,
-    GetStatusRequest, GetStatusResponse, ListRequest, ListResponse, UpdateRequest, UpdateResponse,
-    WatchRequest, WatchResponse, admin_service_client::AdminServiceClient,
-    list_watch_service_client::ListWatchServiceClient,
+    GetStatusRequest, GetStatusResponse, ListRequest, ListResponse, ListWatchesRequest,
+    ListWatchesResponse, UpdateRequest, UpdateResponse, WatchRequest, WatchResponse,
+    admin_service_client::AdminServiceClient, list_watch_service_client::ListWatchServiceClient,
 };
 use rand::Rng as _;
 use tonic::{Streaming, transport::Channel};
@@ -200,6 +200,22 @@ impl Client {
                 async move { admin.get_status(request).await }
             },
         )
+        .await
+    }
+
+    /// Reads one page of the server's open watches: who watches what, since when, and how far
+    /// behind it is.
+    ///
+    /// # Errors
+    /// Those of any call.
+    pub async fn watches(
+        &self,
+        request: ListWatchesRequest,
+    ) -> Result<ListWatchesResponse, ClientError> {
+        unary(self.settings.request_timeout, request, |request| {
+            let mut admin = self.admin();
+            async move { admin.list_watches(request).await }
+        })
         .await
     }
 

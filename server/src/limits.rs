@@ -110,6 +110,8 @@ pub const WATCH_DEPARTURE_SHARE: f64 = 0.8;
 /// Watches that end in a second where the grace allows more time than that: so few do not
 /// hurt the server that they come back to, and a server that has few is not held up.
 pub const WATCH_DEPARTURES_PER_SECOND: f64 = 100.0;
+/// What is kept of a client's name for itself.
+pub const MAX_USER_AGENT_BYTES: usize = 128;
 /// Streams of one connection, announced to clients: etcd's clients multiplex hundreds.
 pub const MAX_STREAMS_PER_CONNECTION: u32 = 1024;
 /// Those that watches may take: the rest is for calls, which would wait for a stream for

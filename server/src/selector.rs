@@ -126,6 +126,17 @@ pub enum Field {
     Declared(usize, String),
 }
 
+impl Field {
+    /// As it is written in a selector.
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Name => "metadata.name",
+            Self::Namespace => "metadata.namespace",
+            Self::Declared(_, path) => path,
+        }
+    }
+}
+
 /// A checked selector. Two that select the same way have the same [`Selector::hash`],
 /// also across server restarts and versions.
 #[derive(Clone, Debug)]
@@ -218,11 +229,7 @@ impl Selector {
         }
         part("fields");
         for requirement in &self.fields {
-            part(match &requirement.field {
-                Field::Name => "metadata.name",
-                Field::Namespace => "metadata.namespace",
-                Field::Declared(_, path) => path,
-            });
+            part(requirement.field.path());
             part(if requirement.not_equal { "!=" } else { "=" });
             part(&requirement.value);
         }
@@ -232,6 +239,31 @@ impl Selector {
     /// The collection.
     pub fn collection(&self) -> &Collection {
         &self.collection
+    }
+
+    /// The one namespace, if it demands one.
+    pub fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    /// The one name, if it demands one.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// How names must begin.
+    pub fn name_prefix(&self) -> &str {
+        &self.name_prefix
+    }
+
+    /// What it demands of labels.
+    pub fn labels(&self) -> &[LabelRequirement] {
+        &self.labels
+    }
+
+    /// What it demands of fields.
+    pub fn fields(&self) -> &[FieldRequirement] {
+        &self.fields
     }
 
     /// A hash of what it selects; part of every resume token.

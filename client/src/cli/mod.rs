@@ -31,6 +31,7 @@ mod table;
 mod tally;
 mod target;
 mod watch;
+mod watches;
 mod write;
 
 pub use self::exit::Exit;

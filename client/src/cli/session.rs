@@ -5,7 +5,7 @@ use std::time::Duration;
 use listwatch::v1::{
     BatchRequest, BatchResponse, CompactRequest, CompactResponse, CreateRequest, DeleteRequest,
     ExportResponse, GetRequest, GetResponse, GetStatusResponse, ListRequest, ListResponse,
-    Resource, UpdateRequest,
+    ListWatchesRequest, ListWatchesResponse, Resource, UpdateRequest,
 };
 use rand::Rng as _;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -141,6 +141,15 @@ impl Session {
     /// Reads the server's figures.
     pub(super) async fn status(&self) -> Result<GetStatusResponse, ClientError> {
         self.patiently(async || self.client.status().await).await
+    }
+
+    /// Reads a page of the open watches.
+    pub(super) async fn watches(
+        &self,
+        request: ListWatchesRequest,
+    ) -> Result<ListWatchesResponse, ClientError> {
+        self.patiently(async || self.client.watches(request.clone()).await)
+            .await
     }
 
     /// Streams every object. Ends when it ends: `--timeout` is the caller's.

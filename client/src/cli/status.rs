@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use listwatch::v1::GetStatusResponse;
 use serde::Serialize;
 
-use super::{exit::CommandError, output::write_yaml, session::Server, table::Table};
+use super::{exit::CommandError, output::write_yaml, session::Server, table::Table, watches};
 
 /// Flags of `status`.
 #[derive(Args, Debug)]
@@ -14,10 +14,13 @@ pub(super) struct StatusArgs {
     /// How to write them
     #[arg(short, long, value_enum, default_value_t)]
     output: StatusFormat,
+    /// The open watches instead: who watches what, since when, and how far behind it is
+    #[arg(long)]
+    watches: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum StatusFormat {
+pub(super) enum StatusFormat {
     /// Aligned columns for people
     #[default]
     Table,
@@ -34,6 +37,9 @@ pub(super) async fn run(
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
     let session = &server.connect().await?;
+    if args.watches {
+        return watches::run(session, args.output, out).await;
+    }
     let status = session
         .status()
         .await
@@ -185,7 +191,7 @@ fn write_table(status: &GetStatusResponse, out: &mut dyn Write) -> io::Result<()
 }
 
 /// A size for people.
-fn bytes(count: i64) -> String {
+pub(super) fn bytes(count: i64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut size = count as f64;
     let mut unit = 0;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    Backlog, CollectionHub, Hub, HubError, Position,
+    Backlog, CollectionHub, Hub, HubError, Position, Whereabouts,
     delivery::{self, Delivery, DeliveryKind},
     figures::{CollectionFigures, HubFigures, Standing},
     interest::Filed,
@@ -139,6 +139,7 @@ impl Cursor {
         let (announced, last_read_hit, draining) = (false, None, true);
         let standing = standing(&phase, last_read_hit);
         held.collection.standings.enter(standing);
+        held.filed.waiter.stands(standing);
         Self {
             held,
             selector,
@@ -170,13 +171,22 @@ impl Cursor {
             standings.leave(self.standing);
             standings.enter(standing);
             self.standing = standing;
+            self.held.filed.waiter.stands(standing);
         }
         let position = self.draining.then_some(self.position);
         self.held.filed.waiter.stands_at(position);
     }
 
+    /// Where it is, for others to see while it goes on.
+    pub fn whereabouts(&self) -> Whereabouts {
+        Whereabouts {
+            collection: self.held.collection.clone(),
+            waiter: self.held.filed.waiter.clone(),
+        }
+    }
+
     /// What it selects.
-    pub fn selector(&self) -> &Selector {
+    pub fn selector(&self) -> &Arc<Selector> {
         &self.selector
     }
 

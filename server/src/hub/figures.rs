@@ -225,6 +225,16 @@ pub enum Standing {
 }
 
 impl Standing {
+    /// From its number.
+    pub(super) fn from_place(place: u8) -> Self {
+        match place {
+            0 => Self::Initial,
+            1 => Self::CatchingUp,
+            2 => Self::Live,
+            _ => Self::Lagging,
+        }
+    }
+
     /// Their names, in order.
     pub const NAMES: [&'static str; 4] = ["initial", "catching_up", "live", "lagging"];
 }

@@ -9,7 +9,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU8, AtomicU64, Ordering},
     },
     task::Waker,
 };
@@ -17,6 +17,7 @@ use std::{
 use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 
+use super::Standing;
 use crate::{
     limits::MAX_FILED_VALUES,
     selector::{Demand, FieldPath, Selector, read_fields},
@@ -32,6 +33,8 @@ pub(super) struct Waiter {
     /// Where it stands while there may be more for it beyond; 0: it stands where the hub
     /// stands, if it is not marked.
     draining_from: AtomicU64,
+    /// What it is at: a [`Standing`].
+    standing: AtomicU8,
     waker: AtomicWaker,
 }
 
@@ -60,8 +63,18 @@ impl Waiter {
         self.draining_from.store(position, Ordering::Relaxed);
     }
 
+    /// Notes what it is at.
+    pub(super) fn stands(&self, standing: Standing) {
+        self.standing.store(standing as u8, Ordering::Relaxed);
+    }
+
+    /// What it is at.
+    pub(super) fn standing(&self) -> Standing {
+        Standing::from_place(self.standing.load(Ordering::Relaxed))
+    }
+
     /// What it has taken, roughly; `None`: everything.
-    fn reached(&self) -> Option<Revision> {
+    pub(super) fn reached(&self) -> Option<Revision> {
         let draining = self.draining_from.load(Ordering::Relaxed);
         if draining > 0 {
             return Some(Revision::new(draining));

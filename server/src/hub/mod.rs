@@ -13,6 +13,7 @@ mod ingest;
 mod interest;
 mod resume;
 mod snapshot;
+mod whereabouts;
 mod window;
 
 use std::{
@@ -41,6 +42,7 @@ pub use self::{
     figures::{Closing, CollectionFigures, EVENT_TYPES, HubFigures, Opening, Standing},
     resume::{CatchUp, Position, ResumeStep, StartPoint},
     snapshot::StateReader,
+    whereabouts::Whereabouts,
     window::ENCODINGS,
 };
 use crate::{

@@ -1,4 +1,4 @@
-//! Compact, GetStatus and Export.
+//! Compact, GetStatus, ListWatches and Export.
 
 use std::{ops::Bound, sync::Arc};
 
@@ -35,6 +35,14 @@ impl AdminService for Service {
         _: Request<v1::GetStatusRequest>,
     ) -> Result<Response<v1::GetStatusResponse>, Status> {
         Ok(Response::new(self.report()))
+    }
+
+    async fn list_watches(
+        &self,
+        request: Request<v1::ListWatchesRequest>,
+    ) -> Result<Response<v1::ListWatchesResponse>, Status> {
+        let watches = self.list_open_watches(request.get_ref())?;
+        Ok(Response::new(watches))
     }
 
     async fn export(
@@ -93,6 +101,7 @@ impl Service {
                 "batch",
                 "ttl",
                 "export",
+                "list-watches",
             ]
             .map(str::to_owned)
             .to_vec(),

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http_body::Frame;
 use tonic::Status;
 
-use super::{connection::LongStream, watch::WatchFrames, watch_many::ManyFrames};
+use super::{connection::LongStream, watch_frames::WatchFrames, watch_many::ManyFrames};
 
 /// What gives frames.
 pub(super) enum Frames {

@@ -27,7 +27,7 @@ impl Call {
             (list_watch::SERVICE_NAME, "Get" | "List") => Self::Read,
             (list_watch::SERVICE_NAME, "Watch") => Self::Open,
             (list_watch::SERVICE_NAME, "Create" | "Update" | "Delete" | "Batch") => Self::Write,
-            (admin::SERVICE_NAME, "GetStatus") => Self::Read,
+            (admin::SERVICE_NAME, "GetStatus" | "ListWatches") => Self::Read,
             (admin::SERVICE_NAME, "Compact") => Self::Work,
             _ => Self::Other,
         }

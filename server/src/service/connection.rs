@@ -3,21 +3,26 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     task::Waker,
 };
 
 use futures::task::AtomicWaker;
+use http::{HeaderMap, header::USER_AGENT};
 use parking_lot::Mutex;
 
-use crate::{limits::MAX_WATCH_STREAMS_PER_CONNECTION, peer::Peer};
+use crate::{
+    limits::{MAX_USER_AGENT_BYTES, MAX_WATCH_STREAMS_PER_CONNECTION},
+    peer::Peer,
+};
 
 /// A connection, in the extensions of each of its requests.
 #[derive(Debug)]
 pub(crate) struct Connection {
     peer: Peer,
+    user_agent: OnceLock<Box<str>>,
     leaving: AtomicBool,
     streams: Mutex<Streams>,
 }
@@ -32,6 +37,7 @@ impl Connection {
     pub(crate) fn new(peer: Peer) -> Arc<Self> {
         Arc::new(Self {
             peer,
+            user_agent: OnceLock::new(),
             leaving: AtomicBool::new(false),
             streams: Mutex::default(),
         })
@@ -45,6 +51,21 @@ impl Connection {
 
     pub(crate) fn peer(&self) -> Peer {
         self.peer
+    }
+
+    /// What the client calls itself; empty until it has.
+    pub(super) fn user_agent(&self) -> &str {
+        self.user_agent.get().map_or("", |agent| agent)
+    }
+
+    /// Takes the client's name for itself from its first watch.
+    pub(super) fn introduce(&self, headers: &HeaderMap) {
+        self.user_agent.get_or_init(|| {
+            let agent = headers.get(USER_AGENT).and_then(|a| a.to_str().ok());
+            let agent = agent.unwrap_or_default();
+            // A header's text is ASCII: it can be cut anywhere.
+            agent[..agent.len().min(MAX_USER_AGENT_BYTES)].into()
+        });
     }
 
     /// The connection is about to be closed: its long streams are woken to say so.

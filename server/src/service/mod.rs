@@ -16,8 +16,10 @@ mod route;
 mod status;
 mod token;
 mod watch;
+mod watch_frames;
 mod watch_limit;
 mod watch_many;
+mod watch_register;
 mod wire;
 mod write;
 
@@ -32,6 +34,7 @@ use listwatch::v1::{self, list_watch_service_server::ListWatchService};
 use tokio::sync::watch as signal;
 use tonic::{Request, Response, Status, Streaming};
 
+use self::watch_register::WatchRegister;
 pub(crate) use self::{
     admin::Export, connection::Connection, deadline::DeadlineLayer, departure::Departure,
     edge::EdgeLayer, request_limit::RequestLimitLayer, route::WatchRoute, watch_limit::WatchLimit,
@@ -98,7 +101,7 @@ impl ServiceOptions {
 /// `listwatchd`.
 #[derive(Clone, Debug)]
 pub struct RequestOptions {
-    /// Reading calls (Get, List, GetStatus) that are answered at a time; more are refused
+    /// Reading calls (Get, List, GetStatus, ListWatches) that are answered at a time; more are refused
     /// with `TOO_MANY_REQUESTS` (`--max-requests-inflight`).
     pub max_requests_inflight: usize,
     /// The same for writing calls (Create, Update, Delete, Batch, Compact;
@@ -144,6 +147,8 @@ pub(crate) struct Service {
     /// Set when the server is going away.
     departure: signal::Receiver<Option<Departure>>,
     watches: WatchLimit,
+    /// The open ones.
+    register: Arc<WatchRegister>,
     /// Where refusals within a stream are counted.
     rpcs: Arc<RpcFigures>,
     /// So far; each gets jitter of its own from the seed, and a place in the departure.
@@ -163,6 +168,7 @@ impl Service {
             options: Arc::new(options),
             departure,
             watches,
+            register: Arc::default(),
             rpcs,
             watches_opened: Arc::default(),
         }
@@ -183,7 +189,7 @@ type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 #[tonic::async_trait]
 impl ListWatchService for Service {
-    type WatchStream = watch::WatchFrames;
+    type WatchStream = watch_frames::WatchFrames;
     type WatchManyStream = watch_many::ManyFrames;
 
     async fn get(

@@ -85,6 +85,7 @@ impl WatchRoute {
     async fn watch(self, request: Request<Body>) -> Result<Response<Body>, Status> {
         // First of all: what is refused is refused unread.
         let connection = Connection::of(request.extensions());
+        connection.introduce(request.headers());
         let seat = self.service.watches.seat(connection.peer())?;
         let stream = self.service.watches.stream(&connection)?;
         let request = self.read(request).await?;
@@ -94,6 +95,7 @@ impl WatchRoute {
 
     fn watch_many(self, request: Request<Body>) -> Result<Response<Body>, Status> {
         let connection = Connection::of(request.extensions());
+        connection.introduce(request.headers());
         let stream = self.service.watches.stream(&connection)?;
         let mut codec = ProstCodec::<v1::WatchManyResponse, v1::WatchManyRequest>::default();
         let limit = Some(self.max_request_bytes);

@@ -5,19 +5,13 @@
 //! a cursor.
 
 use std::{
-    pin::Pin,
     sync::{Arc, atomic::Ordering},
-    task::{Context, Poll, ready},
     time::Duration,
 };
 
 use bytes::Bytes;
-use futures::{Stream, future::BoxFuture};
 use listwatch::v1::{self, BookmarkKind, watch_request::Start};
-use tokio::{
-    sync::watch as signal,
-    time::{Instant, Sleep, sleep_until},
-};
+use tokio::{sync::watch as signal, time::Instant};
 use tonic::Status;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -25,22 +19,20 @@ use super::{
     Service, account,
     connection::Connection,
     departure::{Departure, DeparturePlace},
-    frame::{self, Look, WatchFrame},
+    frame::{Look, WatchFrame},
     request::{self, Consistency, Invalid},
     status, token,
+    watch_frames::WatchFrames,
+    watch_register::Registered,
 };
 use crate::{
     clock::Clock,
     hub::{
-        Backlog, Begin, CatchUp, Closing, Cursor, Delivery, DeliveryMode, HubError, Position,
-        StartPoint, Step,
+        Backlog, Begin, CatchUp, Closing, Cursor, Delivery, DeliveryMode, Position, StartPoint,
+        Step,
     },
-    limits::{
-        MAX_BATCH_DELAY, MAX_BOOKMARK_INTERVAL, MAX_STEPS_A_POLL, MAX_TOKEN_BYTES,
-        MIN_BOOKMARK_INTERVAL,
-    },
-    seats::Seat,
-    store::{Revision, StoreError, StoreId},
+    limits::{MAX_BATCH_DELAY, MAX_BOOKMARK_INTERVAL, MAX_TOKEN_BYTES, MIN_BOOKMARK_INTERVAL},
+    store::{Revision, StoreId},
 };
 
 /// How a watch's responses look and when they come.
@@ -96,12 +88,19 @@ impl Service {
             .watch(selector, start, mode)
             .await
             .map_err(status::hub)?;
-        let number = self.watches_opened.fetch_add(1, Ordering::Relaxed);
+        let number = 1 + self.watches_opened.fetch_add(1, Ordering::Relaxed);
         let mut jitter = Jitter(match self.options.seed {
             Some(seed) => seed ^ number << 32,
             None => rand::random(),
         });
         let now = Instant::now();
+        let registered = self.register.enter(
+            number,
+            &cursor,
+            shape.look.view,
+            connection.clone(),
+            self.options.clock.now(),
+        );
         let watch = Watch {
             store: self.store().id(),
             cursor,
@@ -119,6 +118,7 @@ impl Service {
             ending: None,
             in_step: false,
             closing: Closing::default(),
+            registered,
             clock: self.options.clock.clone(),
         };
         Ok(WatchFrames::new(watch))
@@ -233,7 +233,7 @@ impl Jitter {
 }
 
 /// What a watch can do next.
-enum Next {
+pub(super) enum Next {
     /// Give this response.
     Frame(Bytes),
     /// Read from the store first.
@@ -246,7 +246,7 @@ enum Next {
 
 /// How a watch ends.
 #[derive(Debug)]
-enum Ending {
+pub(super) enum Ending {
     Well,
     /// Its client reads too slowly.
     TooSlow(Backlog),
@@ -266,6 +266,7 @@ impl Ending {
 pub(super) struct Alike {
     selector: u64,
     latest_only: bool,
+    exact: bool,
     view: v1::View,
     previous: bool,
     bookmark_interval: Duration,
@@ -273,17 +274,17 @@ pub(super) struct Alike {
 }
 
 /// A watch as a state machine: everything that it holds while it waits.
-struct Watch {
+pub(super) struct Watch {
     store: StoreId,
-    cursor: Cursor,
+    pub(super) cursor: Cursor,
     shape: Shape,
     /// When the watch ends to spread clients again.
     ends_at: Instant,
     /// When the next bookmark is due, if nothing is sent before: the bookmark interval
     /// after the last response, a little varied.
-    bookmark_at: Instant,
+    pub(super) bookmark_at: Instant,
     /// Events are held back until then, as the client asked.
-    held_until: Option<Instant>,
+    pub(super) held_until: Option<Instant>,
     /// It has waited since the last response: what comes next may be held back.
     has_waited: bool,
     /// It has resumed, and has not yet said that it has caught up.
@@ -296,18 +297,19 @@ struct Watch {
     connection: Arc<Connection>,
     jitter: Jitter,
     /// How it ends, once the last response has been given.
-    ending: Option<Ending>,
+    pub(super) ending: Option<Ending>,
     /// It has had everything at some moment, so that what comes late now is late.
     in_step: bool,
     /// Why it ends, if it ends now.
-    closing: Closing,
+    pub(super) closing: Closing,
     clock: Clock,
+    pub(super) registered: Registered,
 }
 
 impl Watch {
     /// When it must go, since the server or the connection will not be there much longer,
     /// and why.
-    fn leaves_at(&self, now: Instant) -> Option<(Instant, Closing)> {
+    pub(super) fn leaves_at(&self, now: Instant) -> Option<(Instant, Closing)> {
         if self.connection.is_leaving() {
             return Some((now, Closing::ConnectionAge));
         }
@@ -316,7 +318,7 @@ impl Watch {
     }
 
     /// Goes on as far as memory goes.
-    fn next(&mut self) -> Next {
+    pub(super) fn next(&mut self) -> Next {
         if let Some(ending) = &self.ending {
             return Next::End(ending.status());
         }
@@ -360,7 +362,7 @@ impl Watch {
     }
 
     /// What a step comes to.
-    fn take(&mut self, step: &Step, now: Instant) -> Next {
+    pub(super) fn take(&mut self, step: &Step, now: Instant) -> Next {
         self.coalesced += step.coalesced;
         self.cursor.figures().coalesced.add(step.coalesced);
         self.in_step |= step.idle;
@@ -378,7 +380,7 @@ impl Watch {
         Next::Wait(self.bookmark_at.min(self.ends_at))
     }
 
-    fn alike(&mut self) -> Option<Alike> {
+    pub(super) fn alike(&mut self) -> Option<Alike> {
         let plain = self.shape.max_batch_delay.is_zero() && !self.shape.initial_only;
         if self.ending.is_some() || self.catching_up || self.coalesced > 0 || !plain {
             return None;
@@ -388,6 +390,7 @@ impl Watch {
         Some(Alike {
             selector: self.cursor.selector().hash(),
             latest_only: self.cursor.mode() == DeliveryMode::Latest,
+            exact: self.shape.catch_up == CatchUp::Exact,
             view: self.shape.look.view,
             previous: self.shape.look.previous,
             bookmark_interval: self.shape.bookmark_interval,
@@ -442,20 +445,21 @@ impl Watch {
             frame.bookmark(self.bookmark(kind));
         }
         self.sent();
-        self.finish(frame)
+        self.finish(frame, step.deliveries.len())
     }
 
-    fn finish(&self, frame: WatchFrame) -> Bytes {
+    fn finish(&self, frame: WatchFrame, events: usize) -> Bytes {
         let frame = frame.finish();
+        self.registered.sent(events, frame.len());
         self.cursor.figures().sent_bytes.add(frame.len() as u64);
         frame
     }
 
-    fn only_bookmark(&mut self, kind: BookmarkKind) -> Bytes {
+    pub(super) fn only_bookmark(&mut self, kind: BookmarkKind) -> Bytes {
         let mut frame = WatchFrame::new(&[], self.shape.look);
         frame.bookmark(self.bookmark(kind));
         self.sent();
-        self.finish(frame)
+        self.finish(frame, 0)
     }
 
     fn last(&mut self, kind: BookmarkKind, ending: Ending) -> Bytes {
@@ -494,152 +498,5 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.cursor.figures().close(self.closing);
-    }
-}
-
-fn closed_by(error: &HubError) -> Closing {
-    match error {
-        HubError::Store(StoreError::Compacted { .. } | StoreError::Forgotten { .. }) => {
-            Closing::Compacted
-        }
-        HubError::Stopped | HubError::Store(StoreError::Closed) => Closing::Stopped,
-        HubError::Store(_) | HubError::Behind { .. } => Closing::Error,
-    }
-}
-
-/// A watch that is reading from the store; it comes back with what it found.
-type Reading = BoxFuture<'static, (Box<Watch>, Result<Step, HubError>)>;
-
-/// A watch as a stream of frames. Small while it waits: what reading the store needs is
-/// there only meanwhile.
-pub(crate) struct WatchFrames {
-    /// `None` while it is reading.
-    watch: Option<Box<Watch>>,
-    reading: Option<Reading>,
-    timer: Pin<Box<Sleep>>,
-    /// Its place among all watches, where the stream does not keep it.
-    _seat: Option<Seat>,
-}
-
-impl WatchFrames {
-    fn new(watch: Watch) -> Self {
-        Self {
-            timer: Box::pin(sleep_until(watch.bookmark_at)),
-            watch: Some(Box::new(watch)),
-            reading: None,
-            _seat: None,
-        }
-    }
-
-    /// The same, keeping its place among all watches until it is dropped.
-    pub(super) fn seated(self, seat: Seat) -> Self {
-        Self {
-            _seat: Some(seat),
-            ..self
-        }
-    }
-
-    /// What makes this watch the same as another on the same stream, if nothing is due:
-    /// what it wants, and where it stands.
-    pub(super) fn alike(&mut self) -> Option<Alike> {
-        self.watch.as_mut()?.alike()
-    }
-
-    /// Another goes on in its place.
-    pub(super) fn joined(&mut self) {
-        if let Some(watch) = &mut self.watch {
-            watch.closing = Closing::Joined;
-        }
-    }
-
-    /// A bookmark for where it stands, as an encoded response; `None` while it is reading.
-    pub(super) fn bookmark_now(&mut self) -> Option<Bytes> {
-        let watch = self.watch.as_mut()?;
-        // What came since its last step may be nothing to it.
-        let _ = watch.cursor.rest();
-        let frame = watch.only_bookmark(BookmarkKind::Progress);
-        Some(frame::message(&frame))
-    }
-
-    /// The next frame, or the status that ends the stream.
-    pub(super) fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Result<Bytes, Status>> {
-        // Much may be read of which nothing matches: others get their turn.
-        for _ in 0..MAX_STEPS_A_POLL {
-            let next = match self.poll_next_step(context) {
-                Poll::Ready(next) => next,
-                Poll::Pending => return Poll::Pending,
-            };
-            match next {
-                Next::Frame(frame) => return Poll::Ready(Ok(frame)),
-                Next::End(status) => return Poll::Ready(Err(status)),
-                Next::Read => self.read(),
-                Next::Wait(until) => {
-                    if self.poll_wait(until, context).is_pending() {
-                        return Poll::Pending;
-                    }
-                }
-            }
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    }
-
-    fn poll_next_step(&mut self, context: &mut Context<'_>) -> Poll<Next> {
-        if let Some(reading) = &mut self.reading {
-            let (mut watch, step) = ready!(reading.as_mut().poll(context));
-            self.reading = None;
-            let next = match step {
-                Ok(step) => watch.take(&step, Instant::now()),
-                Err(error) => {
-                    watch.ending = Some(Ending::Well);
-                    watch.closing = closed_by(&error);
-                    Next::End(status::hub(error))
-                }
-            };
-            self.watch = Some(watch);
-            return Poll::Ready(next);
-        }
-        Poll::Ready(match &mut self.watch {
-            Some(watch) => watch.next(),
-            None => Next::End(Status::ok("")),
-        })
-    }
-
-    fn read(&mut self) {
-        if let Some(mut watch) = self.watch.take() {
-            self.reading = Some(Box::pin(async move {
-                let step = watch.cursor.step().await;
-                (watch, step)
-            }));
-        }
-    }
-
-    /// Ready when the moment or news have come, or the moment to leave: the server's going
-    /// wakes every watch, the connection's its streams.
-    fn poll_wait(&mut self, until: Instant, context: &mut Context<'_>) -> Poll<()> {
-        let Some(watch) = &self.watch else {
-            return Poll::Ready(());
-        };
-        let held_back = watch.held_until.is_some();
-        let news = watch.cursor.poll_news(context.waker());
-        if news.is_ready() && !held_back {
-            return Poll::Ready(());
-        }
-        let leaves_at = watch.leaves_at(Instant::now());
-        let until = leaves_at.map_or(until, |(at, _)| until.min(at));
-        if self.timer.deadline() != until {
-            self.timer.as_mut().reset(until);
-        }
-        self.timer.as_mut().poll(context)
-    }
-}
-
-/// The frames as messages, for callers that are no HTTP transport.
-impl Stream for WatchFrames {
-    type Item = Result<v1::WatchResponse, Status>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let frame = ready!(self.poll_frame(context));
-        Poll::Ready(frame::decoded(frame))
     }
 }

@@ -33,7 +33,8 @@ use super::{
     frame::{self, PREFIX_BYTES},
     request::{self, Invalid},
     status,
-    watch::{Alike, WatchFrames},
+    watch::Alike,
+    watch_frames::WatchFrames,
 };
 use crate::{
     limits::{MAX_OPENING_WATCHES, MAX_WATCHES_PER_STREAM},
@@ -308,6 +309,7 @@ impl ManyFrames {
             && let Some(member) = self.members.get_mut(place).and_then(Option::as_mut)
         {
             member.ids.retain(|known| *known != id);
+            member.frames.stands_for(member.ids.len());
             if member.ids.is_empty() {
                 self.remove(place);
             }
@@ -434,6 +436,7 @@ impl ManyFrames {
             }
             if let Some(first) = &mut self.members[first] {
                 first.ids.extend(ids);
+                first.frames.stands_for(first.ids.len());
             }
         }
     }

@@ -7,6 +7,7 @@ use listwatch::v1;
 
 use crate::{
     hub::{Delivery, DeliveryKind},
+    selector::{LabelCondition, Selector},
     store::{DeleteCause, Key, Object},
 };
 
@@ -46,6 +47,37 @@ pub(crate) fn written(object: &Object) -> v1::Resource {
     v1::Resource {
         value: Bytes::new(),
         ..resource(object, v1::View::Metadata)
+    }
+}
+
+/// A selector, as a request would have it.
+pub(crate) fn selector(selector: &Selector) -> v1::Selector {
+    let labels = selector.labels().iter().map(|requirement| {
+        let (operator, values): (_, &[String]) = match &requirement.condition {
+            LabelCondition::In(values) => (v1::LabelOperator::In, values),
+            LabelCondition::NotIn(values) => (v1::LabelOperator::NotIn, values),
+            LabelCondition::Exists => (v1::LabelOperator::Exists, &[]),
+            LabelCondition::NotExists => (v1::LabelOperator::NotExists, &[]),
+        };
+        v1::LabelRequirement {
+            key: requirement.key.clone(),
+            operator: operator.into(),
+            values: values.to_vec(),
+        }
+    });
+    let fields = selector.fields().iter();
+    let fields = fields.map(|requirement| v1::FieldRequirement {
+        path: requirement.field.path().to_owned(),
+        not_equal: requirement.not_equal,
+        value: requirement.value.clone(),
+    });
+    v1::Selector {
+        collection: selector.collection().to_string(),
+        namespace: selector.namespace().unwrap_or_default().to_owned(),
+        name: selector.name().unwrap_or_default().to_owned(),
+        name_prefix: selector.name_prefix().to_owned(),
+        labels: labels.collect(),
+        fields: fields.collect(),
     }
 }
 

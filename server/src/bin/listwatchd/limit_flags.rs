@@ -67,7 +67,7 @@ pub(crate) struct Limits {
     #[arg(long, env = "LISTWATCH_MAX_WATCH_BACKLOG", default_value = "1GiB", value_parser = size, value_name = "SIZE")]
     max_watch_backlog: u64,
 
-    /// Reading calls (Get, List, GetStatus) that are answered at a time; 0: no limit
+    /// Reading calls (Get, List, GetStatus, ListWatches) that are answered at a time; 0: no limit
     #[arg(
         long,
         env = "LISTWATCH_MAX_REQUESTS_INFLIGHT",

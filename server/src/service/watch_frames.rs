@@ -1,0 +1,177 @@
+//! A watch as a stream of frames.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use futures::{Stream, future::BoxFuture};
+use listwatch::v1::{self, BookmarkKind};
+use tokio::time::{Instant, Sleep, sleep_until};
+use tonic::Status;
+
+use super::{
+    frame, status,
+    watch::{Alike, Ending, Next, Watch},
+};
+use crate::{
+    hub::{Closing, HubError, Step},
+    limits::MAX_STEPS_A_POLL,
+    seats::Seat,
+    store::StoreError,
+};
+
+/// A watch that is reading from the store; it comes back with what it found.
+type Reading = BoxFuture<'static, (Box<Watch>, Result<Step, HubError>)>;
+
+/// A watch as a stream of frames. Small while it waits: what reading the store needs is
+/// there only meanwhile.
+pub(crate) struct WatchFrames {
+    /// `None` while it is reading.
+    watch: Option<Box<Watch>>,
+    reading: Option<Reading>,
+    timer: Pin<Box<Sleep>>,
+    /// Its place among all watches, where the stream does not keep it.
+    _seat: Option<Seat>,
+}
+
+impl WatchFrames {
+    pub(super) fn new(watch: Watch) -> Self {
+        Self {
+            timer: Box::pin(sleep_until(watch.bookmark_at)),
+            watch: Some(Box::new(watch)),
+            reading: None,
+            _seat: None,
+        }
+    }
+
+    /// The same, keeping its place among all watches until it is dropped.
+    pub(super) fn seated(self, seat: Seat) -> Self {
+        Self {
+            _seat: Some(seat),
+            ..self
+        }
+    }
+
+    /// What makes this watch the same as another on the same stream, if nothing is due:
+    /// what it wants, and where it stands.
+    pub(super) fn alike(&mut self) -> Option<Alike> {
+        self.watch.as_mut()?.alike()
+    }
+
+    /// It is the work of so many watches of its stream.
+    pub(super) fn stands_for(&self, watches: usize) {
+        if let Some(watch) = &self.watch {
+            watch.registered.stands_for(watches);
+        }
+    }
+
+    /// Another goes on in its place.
+    pub(super) fn joined(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            watch.closing = Closing::Joined;
+        }
+    }
+
+    /// A bookmark for where it stands, as an encoded response; `None` while it is reading.
+    pub(super) fn bookmark_now(&mut self) -> Option<Bytes> {
+        let watch = self.watch.as_mut()?;
+        // What came since its last step may be nothing to it.
+        let _ = watch.cursor.rest();
+        let frame = watch.only_bookmark(BookmarkKind::Progress);
+        Some(frame::message(&frame))
+    }
+
+    /// The next frame, or the status that ends the stream.
+    pub(super) fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Result<Bytes, Status>> {
+        // Much may be read of which nothing matches: others get their turn.
+        for _ in 0..MAX_STEPS_A_POLL {
+            let next = match self.poll_next_step(context) {
+                Poll::Ready(next) => next,
+                Poll::Pending => return Poll::Pending,
+            };
+            match next {
+                Next::Frame(frame) => return Poll::Ready(Ok(frame)),
+                Next::End(status) => return Poll::Ready(Err(status)),
+                Next::Read => self.read(),
+                Next::Wait(until) => {
+                    if self.poll_wait(until, context).is_pending() {
+                        return Poll::Pending;
+                    }
+                }
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn poll_next_step(&mut self, context: &mut Context<'_>) -> Poll<Next> {
+        if let Some(reading) = &mut self.reading {
+            let (mut watch, step) = ready!(reading.as_mut().poll(context));
+            self.reading = None;
+            let next = match step {
+                Ok(step) => watch.take(&step, Instant::now()),
+                Err(error) => {
+                    watch.ending = Some(Ending::Well);
+                    watch.closing = closed_by(&error);
+                    Next::End(status::hub(error))
+                }
+            };
+            self.watch = Some(watch);
+            return Poll::Ready(next);
+        }
+        Poll::Ready(match &mut self.watch {
+            Some(watch) => watch.next(),
+            None => Next::End(Status::ok("")),
+        })
+    }
+
+    fn read(&mut self) {
+        if let Some(mut watch) = self.watch.take() {
+            self.reading = Some(Box::pin(async move {
+                let step = watch.cursor.step().await;
+                (watch, step)
+            }));
+        }
+    }
+
+    /// Ready when the moment or news have come, or the moment to leave: the server's going
+    /// wakes every watch, the connection's its streams.
+    fn poll_wait(&mut self, until: Instant, context: &mut Context<'_>) -> Poll<()> {
+        let Some(watch) = &self.watch else {
+            return Poll::Ready(());
+        };
+        let held_back = watch.held_until.is_some();
+        let news = watch.cursor.poll_news(context.waker());
+        if news.is_ready() && !held_back {
+            return Poll::Ready(());
+        }
+        let leaves_at = watch.leaves_at(Instant::now());
+        let until = leaves_at.map_or(until, |(at, _)| until.min(at));
+        if self.timer.deadline() != until {
+            self.timer.as_mut().reset(until);
+        }
+        self.timer.as_mut().poll(context)
+    }
+}
+
+/// The frames as messages, for callers that are no HTTP transport.
+impl Stream for WatchFrames {
+    type Item = Result<v1::WatchResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let frame = ready!(self.poll_frame(context));
+        Poll::Ready(frame::decoded(frame))
+    }
+}
+
+fn closed_by(error: &HubError) -> Closing {
+    match error {
+        HubError::Store(StoreError::Compacted { .. } | StoreError::Forgotten { .. }) => {
+            Closing::Compacted
+        }
+        HubError::Stopped | HubError::Store(StoreError::Closed) => Closing::Stopped,
+        HubError::Store(_) | HubError::Behind { .. } => Closing::Error,
+    }
+}
