@@ -32,6 +32,7 @@
 //! written, wait with [`reflector::Reader::wait_for_revision`]. There is no TLS yet.
 
 pub mod backoff;
+pub mod bench;
 pub mod cli;
 pub mod client;
 pub mod connect;

@@ -6,6 +6,7 @@
 mod apply;
 mod archive;
 mod args;
+mod bench;
 mod compact;
 mod completions;
 mod delete;
@@ -102,6 +103,8 @@ enum Command {
     Export(export::ExportArgs),
     /// Write the objects of an export to a running server as ordinary changes
     Import(import::ImportArgs),
+    /// Load a server and show how it bears it, beside etcd if you like
+    Bench(bench::BenchArgs),
     /// Write a completion script for a shell
     Completions(completions::CompletionsArgs),
 }
@@ -137,6 +140,7 @@ async fn dispatch(cli: Cli, out: &mut dyn Write) -> Result<(), CommandError> {
         Command::Status(args) => status::run(args, server, out).await,
         Command::Export(args) => export::run(args, server, out).await,
         Command::Import(args) => import::run(args, server, out).await,
+        Command::Bench(args) => bench::run(args, server, out).await,
         Command::Completions(_) => Ok(()),
     }
 }

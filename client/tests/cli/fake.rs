@@ -480,6 +480,13 @@ impl AdminService for Fake {
         }))
     }
 
+    async fn list_watches(
+        &self,
+        _: Request<ListWatchesRequest>,
+    ) -> Result<Response<ListWatchesResponse>, Status> {
+        Err(Status::unimplemented("the fake has no list of watches"))
+    }
+
     async fn get_status(
         &self,
         _: Request<GetStatusRequest>,
