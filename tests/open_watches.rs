@@ -193,12 +193,7 @@ async fn a_page_of_large_selectors_stays_a_message_that_clients_accept() {
 async fn bad_requests_for_the_listing_are_refused() {
     let harness = Harness::start().await;
     let refused = async |request: v1::ListWatchesRequest| -> Status {
-        let error = harness
-            .client
-            .watches(request)
-            .await
-            .err()
-            .expect("an error");
+        let error = harness.client.watches(request).await.expect_err("an error");
         error.failure().unwrap().status().clone()
     };
     let request = v1::ListWatchesRequest::default();

@@ -13,6 +13,12 @@ use flags::{Flags, Serve, Task};
 use listwatch_server::Server;
 use tokio::sync::watch;
 
+/// A write allocates dozens of small things on one thread that another frees: with this
+/// allocator it takes an eighth less of the processor.
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The task failed; standard error says why.
 const FAILED: u8 = 1;
 /// The flags, the environment or the config file are not understood.
