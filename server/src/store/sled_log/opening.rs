@@ -2,7 +2,7 @@
 //!
 //! - each record's checksum is right, and no part of one is missing;
 //! - each sealed segment holds as many records as the manifest says, of the same set hash;
-//! - the written segment agrees with the summary that came with its last batch;
+//! - the written segment agrees with the summary that came with its last group;
 //! - the newest revision is not below HEAD.
 
 use std::{
@@ -302,12 +302,17 @@ fn remove_leftovers(folder: &Path, manifest: &Manifest) -> Result<(), StoreError
 }
 
 /// Reads a segment whole and compares it with what was written: with the manifest's entry
-/// if it is sealed, else with its own summary.
+/// if it is sealed, else with its own summary, beyond which there is at most an unfinished
+/// group, which goes.
 pub(super) fn check(
     segment: &Segment,
     entry: Option<&SegmentEntry>,
     visit: &mut dyn FnMut(Stored),
 ) -> Result<Tally, StoreError> {
+    let sealed = entry.filter(|entry| entry.sealed);
+    if sealed.is_none() {
+        segment.cut_unfinished()?;
+    }
     let mut tally = Tally::default();
     let mut bad = None;
     segment.scan((Bound::Unbounded, Bound::Unbounded), &mut |item| {
@@ -325,7 +330,7 @@ pub(super) fn check(
     if let Some(bad) = bad {
         return Err(bad);
     }
-    let (records, hash) = match entry.filter(|entry| entry.sealed) {
+    let (records, hash) = match sealed {
         Some(entry) => (entry.records, entry.hash),
         None => segment
             .summary()?

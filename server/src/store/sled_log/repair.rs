@@ -23,6 +23,7 @@ use crate::{
     limits::MAX_PAGE_SEGMENT_BYTES,
     store::{
         Key, Object, Revision, StoreError, StoreOptions,
+        log::Slot,
         plan::{new_store_id, random},
     },
 };
@@ -156,10 +157,12 @@ fn salvage(folder: &Path, report: &mut RepairReport) -> Result<Vec<Object>, Stor
         )));
     }
     let mut newest: HashMap<Key, Arc<crate::store::log::Entry>> = HashMap::new();
+    let mut told = None;
     if let Some(manifest) = &manifest {
         report.revision = Revision::new(manifest.revision);
         if let Ok((_, revision)) = Head::open(folder, manifest.id()) {
             report.revision = report.revision.max(revision);
+            told = Some(revision);
         } else {
             report
                 .losses
@@ -170,7 +173,7 @@ fn salvage(folder: &Path, report: &mut RepairReport) -> Result<Vec<Object>, Stor
     let mut reached = Revision::ZERO;
     for entry in &named {
         let before = report.records_read;
-        let read = salvage_segment(folder, entry, report, &mut |stored| {
+        let read = salvage_segment(folder, entry, told, report, &mut |stored| {
             let Stored::Entry(entry) = stored else {
                 return;
             };
@@ -224,6 +227,7 @@ fn salvage(folder: &Path, report: &mut RepairReport) -> Result<Vec<Object>, Stor
 fn salvage_segment(
     folder: &Path,
     entry: &SegmentEntry,
+    told: Option<Revision>,
     report: &mut RepairReport,
     visit: &mut dyn FnMut(Stored),
 ) -> Result<(), StoreError> {
@@ -240,7 +244,16 @@ fn salvage_segment(
     )?;
     let before = report.records_read;
     let mut bad = 0u64;
-    segment.scan((Bound::Unbounded, Bound::Unbounded), &mut |item| {
+    // What is above both the summary and HEAD is of a group that was cut short, and that nobody
+    // was told of. HEAD alone may be behind, after a power failure.
+    let finished = match (told, segment.summary()) {
+        (Some(told), Ok(Some(summary))) if !entry.sealed => {
+            Slot::after(told.max(Revision::new(summary.revision)))
+        }
+        _ => Slot::after(Revision::MAX),
+    };
+    let range = (Bound::Unbounded, Bound::Included(finished));
+    segment.scan(range, &mut |item| {
         match item {
             Ok((stored, parts)) => {
                 report.records_read += parts.len() as u64;

@@ -13,7 +13,7 @@ use std::{
 };
 
 use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
-use sled::{Batch, Db};
+use sled::Db;
 
 use super::{
     contain::contain,
@@ -264,25 +264,30 @@ impl Segment {
         }
     }
 
-    /// Writes parts and the summary in one batch, and waits until the disk has them.
-    /// Returns how long it waited.
+    /// Writes parts and then the summary, and waits until the disk has them. Returns how long
+    /// it waited.
+    ///
+    /// Without a batch of sled's, which would cost a second write with seven more threads woken,
+    /// and holds up every read of the process. sled's log comes back as it was up to some point,
+    /// so a group is there as a whole if its summary is; what is there of another is removed by
+    /// [`Segment::cut_unfinished`].
     pub(super) fn append(&self, parts: &[Part], compacted: u64) -> Result<Duration, StoreError> {
         let mut tally = *self.tally.lock();
-        let mut batch = Batch::default();
         for part in parts {
             tally.add(&part.key, part.value.len(), part.checksum);
-            batch.insert(&part.key, &part.value[..]);
         }
-        let summary = Summary {
+        let summary = record::encode_summary(&Summary {
             revision: tally.revision,
             records: tally.records,
             hash: tally.hash,
             bytes: tally.bytes,
             compacted,
-        };
-        batch.insert(&SUMMARY_KEY, record::encode_summary(&summary));
+        });
         let synced = self.with("writing", |database| {
-            database.tree.apply_batch(batch)?;
+            for part in parts {
+                database.tree.insert(part.key, &part.value[..])?;
+            }
+            database.tree.insert(SUMMARY_KEY, summary)?;
             let begun = Instant::now();
             database.tree.flush()?;
             database.file.sync_data()?;
@@ -292,8 +297,37 @@ impl Segment {
         Ok(synced)
     }
 
-    /// Adds parts one by one, without a batch, whose process-wide lock the writer needs.
-    /// They count only once [`Segment::finish`] is through.
+    /// Removes what a crash or a failed write left of a group: nobody was told of it, and nobody
+    /// has seen it. Only for the written segment, before it is read.
+    pub(super) fn cut_unfinished(&self) -> Result<(), StoreError> {
+        let last = self.summary()?.map_or(0, |summary| summary.revision);
+        let range = (
+            Bound::Excluded(key_of(Slot::after(Revision::new(last)), u16::MAX)),
+            Bound::Included([0xfe; KEY_BYTES]),
+        );
+        let removed = self.with("removing an unfinished write from", |database| {
+            let unfinished: Vec<_> = database
+                .tree
+                .range(range)
+                .keys()
+                .collect::<Result<_, _>>()?;
+            for key in &unfinished {
+                database.tree.remove(key)?;
+            }
+            if !unfinished.is_empty() {
+                database.tree.flush()?;
+                database.file.sync_data()?;
+            }
+            Ok(unfinished.len())
+        })?;
+        if removed > 0 {
+            let folder = self.folder.display();
+            tracing::info!(%folder, removed, after = last, "an unfinished write was removed");
+        }
+        Ok(())
+    }
+
+    /// Adds parts. They count only once [`Segment::finish`] is through.
     pub(super) fn copy_in(&self, parts: &[Part]) -> Result<(), StoreError> {
         self.with("copying to", |database| {
             for part in parts {

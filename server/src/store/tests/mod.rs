@@ -6,6 +6,7 @@ mod full_disk;
 mod kill;
 mod model;
 mod restart;
+mod unfinished;
 
 use std::{
     ops::Bound,
