@@ -212,15 +212,14 @@ impl Moments {
     }
 }
 
-/// Fills the store with so many objects.
+/// Fills the store with so many objects, so many at a revision: both systems take a hundred.
 pub(super) async fn fill(
     server: &Server,
     objects: usize,
     bytes: usize,
+    at_once: usize,
     clock: Clock,
 ) -> Result<(), BenchError> {
-    /// What both take in one transaction.
-    const AT_ONCE: usize = 100;
     let value = Values::of(bytes).at(clock.now());
     let connection = Connection::open(server.system, &server.address).await?;
     let next = Arc::new(AtomicUsize::new(0));
@@ -229,11 +228,11 @@ pub(super) async fn fill(
         let (mut connection, next, value) = (connection.clone(), next.clone(), value.clone());
         tasks.spawn(async move {
             loop {
-                let from = next.fetch_add(AT_ONCE, Ordering::Relaxed);
+                let from = next.fetch_add(at_once, Ordering::Relaxed);
                 if from >= objects {
                     return Ok(());
                 }
-                let numbers = from..objects.min(from + AT_ONCE);
+                let numbers = from..objects.min(from + at_once);
                 connection.put_all(numbers, &value).await?;
             }
         });

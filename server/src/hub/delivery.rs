@@ -26,7 +26,7 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    pub(super) fn alone(kind: DeliveryKind, object: Arc<Object>) -> Self {
+    pub(crate) fn alone(kind: DeliveryKind, object: Arc<Object>) -> Self {
         Self {
             kind,
             object,

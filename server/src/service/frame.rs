@@ -8,7 +8,7 @@ use listwatch::v1;
 use prost::Message as _;
 use tonic::{Code, Status};
 
-use super::wire;
+use super::encoding::EventEntry;
 use crate::hub::{Delivery, DeliveryKind, ENCODINGS};
 
 /// The length-prefix of a gRPC message: a compression flag and four bytes of length.
@@ -26,32 +26,22 @@ pub(super) struct Look {
 /// A `WatchResponse` in the making.
 pub(super) struct WatchFrame(BytesMut);
 
+/// A bookmark with its token is smaller.
+const BOOKMARK_BYTES: usize = 256;
+
 impl WatchFrame {
     pub(super) fn new(deliveries: &[Delivery], look: Look) -> Self {
-        let mut frame = BytesMut::with_capacity(256 + 512 * deliveries.len());
+        // Exactly as much as it takes: it may be long in the hands of a reader that has stopped.
+        let events: usize = deliveries.iter().map(|d| event_bytes(d, look)).sum();
+        let mut frame = BytesMut::with_capacity(PREFIX_BYTES + events + BOOKMARK_BYTES);
         frame.put_bytes(0, PREFIX_BYTES);
-        let mut frame = Self(frame);
         for delivery in deliveries {
-            frame.event(delivery, look);
+            match shared(delivery, look) {
+                Some(bytes) => frame.extend_from_slice(bytes),
+                None => entry(delivery, look).encode(&mut frame),
+            }
         }
-        frame
-    }
-
-    fn event(&mut self, delivery: &Delivery, mut look: Look) {
-        let gone = matches!(delivery.kind, DeliveryKind::Deleted(_));
-        if gone && !look.deleted_values && look.view != v1::View::Key {
-            look.view = v1::View::Metadata;
-        }
-        let encode = || entry(delivery, look).encode_to_vec().into();
-        let with_previous = look.previous && delivery.previous.is_some();
-        let shared = match with_previous {
-            false => delivery.encoded_once(slot(look.view), encode),
-            true => None,
-        };
-        match shared {
-            Some(bytes) => self.0.extend_from_slice(bytes),
-            None => self.message(&entry(delivery, look)),
-        }
+        Self(frame)
     }
 
     pub(super) fn bookmark(&mut self, bookmark: v1::Bookmark) {
@@ -101,11 +91,37 @@ pub(super) fn message(frame: &Bytes) -> Bytes {
     frame.slice(PREFIX_BYTES..)
 }
 
-fn entry(delivery: &Delivery, look: Look) -> v1::WatchResponse {
-    v1::WatchResponse {
-        events: vec![wire::event(delivery, look.view, look.previous)],
-        bookmark: None,
+fn event_bytes(delivery: &Delivery, look: Look) -> usize {
+    match shared(delivery, look) {
+        Some(bytes) => bytes.len(),
+        None => entry(delivery, look).encoded_len(),
     }
+}
+
+/// The encoding that all watches of this view share, if they do.
+fn shared(delivery: &Delivery, look: Look) -> Option<&Bytes> {
+    if look.previous && delivery.previous.is_some() {
+        return None;
+    }
+    let encode = || {
+        let entry = entry(delivery, look);
+        let mut bytes = Vec::with_capacity(entry.encoded_len());
+        entry.encode(&mut bytes);
+        bytes.into()
+    };
+    delivery.encoded_once(slot(view_of(delivery, look)), encode)
+}
+
+fn entry(delivery: &Delivery, look: Look) -> EventEntry<'_> {
+    EventEntry::new(delivery, view_of(delivery, look), look.previous)
+}
+
+fn view_of(delivery: &Delivery, look: Look) -> v1::View {
+    let gone = matches!(delivery.kind, DeliveryKind::Deleted(_));
+    if gone && !look.deleted_values && look.view != v1::View::Key {
+        return v1::View::Metadata;
+    }
+    look.view
 }
 
 /// Where the encoding of a view is shared.

@@ -8,6 +8,7 @@ mod connection;
 mod deadline;
 mod departure;
 mod edge;
+mod encoding;
 mod frame;
 mod read;
 mod request;

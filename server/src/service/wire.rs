@@ -6,9 +6,8 @@ use bytes::Bytes;
 use listwatch::v1;
 
 use crate::{
-    hub::{Delivery, DeliveryKind},
     selector::{LabelCondition, Selector},
-    store::{DeleteCause, Key, Object},
+    store::{Key, Object},
 };
 
 /// A key.
@@ -84,31 +83,4 @@ pub(crate) fn selector(selector: &Selector) -> v1::Selector {
 /// A point in time.
 pub(crate) fn timestamp(time: SystemTime) -> prost_types::Timestamp {
     time.into()
-}
-
-/// An event.
-pub(crate) fn event(delivery: &Delivery, view: v1::View, previous: bool) -> v1::WatchEvent {
-    use v1::{DeleteCause as Cause, EventType};
-    let (kind, cause) = match delivery.kind {
-        DeliveryKind::Existing => (EventType::Existing, Cause::Unspecified),
-        DeliveryKind::Added => (EventType::Added, Cause::Unspecified),
-        DeliveryKind::Modified => (EventType::Modified, Cause::Unspecified),
-        DeliveryKind::Unchanged => (EventType::Unchanged, Cause::Unspecified),
-        DeliveryKind::Upserted => (EventType::Upserted, Cause::Unspecified),
-        DeliveryKind::Deleted(None) => (EventType::Deleted, Cause::Unselected),
-        DeliveryKind::Deleted(Some(DeleteCause::Request)) => (EventType::Deleted, Cause::Request),
-        DeliveryKind::Deleted(Some(DeleteCause::Expired)) => (EventType::Deleted, Cause::Expired),
-    };
-    let view = if kind == EventType::Unchanged {
-        v1::View::Key
-    } else {
-        view
-    };
-    let before = delivery.previous.as_ref().filter(|_| previous);
-    v1::WatchEvent {
-        r#type: kind.into(),
-        resource: Some(resource(&delivery.object, view)),
-        previous: before.map(|object| resource(object, view)),
-        delete_cause: cause.into(),
-    }
 }

@@ -21,6 +21,8 @@ pub(super) async fn run(server: &Server, options: &BenchOptions) -> Result<Vec<C
         .put(0, super::Values::of(options.object_bytes).at(0))
         .await;
     first.map_err(BenchError::call("a write"))?;
+    // All stay open until the end: memory that one layout gave back would hide the next one's.
+    let mut held = Vec::new();
     for (name, connections, watches_per_stream) in [
         ("100 streams a connection", watches.div_ceil(100), 0),
         ("one stream a connection", watches, 0),
@@ -31,23 +33,16 @@ pub(super) async fn run(server: &Server, options: &BenchOptions) -> Result<Vec<C
             connections,
             watches_per_stream,
         };
-        // Memory that was used before is used again: what is new is what counts.
-        let open = async || {
-            let all = if options.distinct {
-                Wanted::AllBut
-            } else {
-                |_| Wanted::All
-            };
-            Watching::open(server, layout, all, Clock::new(), &Window::default()).await
+        let all = if options.distinct {
+            Wanted::AllBut
+        } else {
+            |_| Wanted::All
         };
-        drop(open().await?);
-        tokio::time::sleep(REST).await;
         let before = server.usage();
-        let watching = open().await?;
+        let (clock, window) = (Clock::new(), Window::default());
+        held.push(Watching::open(server, layout, all, clock, &window).await?);
         tokio::time::sleep(REST).await;
         let after = server.usage();
-        drop(watching);
-        tokio::time::sleep(REST).await;
         if let (Some(before), Some(after)) = (before, after) {
             let each = after.resident.saturating_sub(before.resident) as f64 / watches as f64;
             cases.push(Case {
@@ -56,5 +51,6 @@ pub(super) async fn run(server: &Server, options: &BenchOptions) -> Result<Vec<C
             });
         }
     }
+    drop(held);
     Ok(cases)
 }

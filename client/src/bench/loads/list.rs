@@ -11,7 +11,7 @@ const PAGE: usize = 500;
 
 pub(super) async fn run(server: &Server, options: &BenchOptions) -> Result<Vec<Case>, BenchError> {
     let objects = options.objects.unwrap_or(OBJECTS);
-    writing::fill(server, objects, OBJECT_BYTES, Clock::new()).await?;
+    writing::fill(server, objects, OBJECT_BYTES, 100, Clock::new()).await?;
     tokio::time::sleep(options.warmup).await;
     let mut cases = Vec::new();
     for (name, pages) in [("as a watch begins", false), ("pages of 500", true)] {

@@ -211,5 +211,12 @@ fn for_a_million(
 /// Writes so many bytes, so that who does not read is behind.
 async fn fill_up(server: &Server, options: &BenchOptions, bytes: usize) -> Result<(), BenchError> {
     let objects = bytes / options.object_bytes.max(1);
-    writing::fill(server, objects.max(1), options.object_bytes, Clock::new()).await
+    writing::fill(
+        server,
+        objects.max(1),
+        options.object_bytes,
+        1,
+        Clock::new(),
+    )
+    .await
 }
