@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::broadcast::error::RecvError;
 
-use super::{Hub, window::weight};
+use super::{Hub, interest::Waiter, window::weight};
 use crate::{
     limits::{INGEST_CHUNK, REREAD_PAUSE},
     selector::Selector,
@@ -47,9 +47,8 @@ impl Hub {
         }
     }
 
-    /// Applies one commit to the collections that it touches, makes it visible, and only
-    /// then wakes the watchers.
-    fn apply(&self, commit: &Commit) {
+    /// Applies one commit to the collections that it touches, and notes whom to wake for it.
+    fn apply(&self, commit: &Commit, woken: &mut Vec<Arc<Waiter>>) {
         let mut by_collection: Vec<(&Collection, Vec<Event>)> = Vec::new();
         for event in &commit.events {
             let name = &event.object.key.collection;
@@ -58,7 +57,6 @@ impl Hub {
                 None => by_collection.push((name, vec![event.clone()])),
             }
         }
-        let mut woken = Vec::new();
         for (name, events) in by_collection {
             // A collection first heard of now was empty up to the commit before.
             self.change(
@@ -76,16 +74,22 @@ impl Hub {
                                 trace: commit.trace.clone(),
                             });
                             let events = &shared.commit.events;
-                            entry.interest.mark(commit.revision, events, &mut woken);
+                            entry.interest.mark(commit.revision, events, woken);
                         }
-                        None => entry.interest.mark(commit.revision, &events, &mut woken),
+                        None => entry.interest.mark(commit.revision, &events, woken),
                     }
                 },
             );
         }
-        // Marked before it is visible: a watch without a mark has seen all that concerns
-        // it up to here. Woken after, so that it finds what it was woken for.
-        self.applied.send_replace(commit.revision);
+    }
+
+    /// Makes what was applied visible, and only then wakes the watchers: of what the disk took
+    /// at once they are woken once.
+    ///
+    /// Marked before it is visible: a watch without a mark has seen all that concerns it up to
+    /// here. Woken after, so that it finds what it was woken for.
+    fn show(&self, revision: Revision, woken: Vec<Arc<Waiter>>) {
+        self.applied.send_replace(revision);
         for waiter in woken {
             waiter.wake();
         }
@@ -128,10 +132,7 @@ impl Hub {
                 },
             );
         }
-        self.applied.send_replace(revision);
-        for waiter in woken {
-            waiter.wake();
-        }
+        self.show(revision, woken);
         Ok(revision)
     }
 }
@@ -156,11 +157,15 @@ pub(super) async fn run(
             }
         };
         let Some(hub) = hub.upgrade() else { return };
+        let (before, mut woken) = (applied, Vec::new());
         for commit in commits.iter() {
             if commit.revision == applied.next() {
-                hub.apply(commit);
+                hub.apply(commit, &mut woken);
                 applied = commit.revision;
             }
+        }
+        if applied > before {
+            hub.show(applied, woken);
         }
         // Loading and reading the log run ahead of the feed; a gap is left by falling behind.
         let seen = commits.last().map_or(Revision::MAX, |last| last.revision);
@@ -197,8 +202,12 @@ async fn catch_up(hub: &Hub, store: &dyn Store, applied: &mut Revision) -> Resul
 async fn reread(hub: &Hub, store: &dyn Store, applied: &mut Revision) -> Result<(), StoreError> {
     loop {
         let chunk = store.read_log(None, *applied, INGEST_CHUNK).await?;
+        let mut woken = Vec::new();
         for commit in &chunk.commits {
-            hub.apply(commit);
+            hub.apply(commit, &mut woken);
+        }
+        if let Some(last) = chunk.commits.last() {
+            hub.show(last.revision, woken);
         }
         *applied = chunk.scanned_to;
         if chunk.scanned_to >= chunk.head {

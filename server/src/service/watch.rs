@@ -261,16 +261,15 @@ impl Ending {
     }
 }
 
-/// Watches with the same of this can be one.
+/// What a watch wants. Those that want the same can be one, once they stand at the same point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Alike {
+pub(super) struct Wants {
     selector: u64,
     latest_only: bool,
     exact: bool,
     view: v1::View,
     previous: bool,
     bookmark_interval: Duration,
-    position: Revision,
 }
 
 /// A watch as a state machine: everything that it holds while it waits.
@@ -380,22 +379,25 @@ impl Watch {
         Next::Wait(self.bookmark_at.min(self.ends_at))
     }
 
-    pub(super) fn alike(&mut self) -> Option<Alike> {
+    /// `None`: it is never one with another.
+    pub(super) fn wants(&self) -> Option<Wants> {
         let plain = self.shape.max_batch_delay.is_zero() && !self.shape.initial_only;
-        if self.ending.is_some() || self.catching_up || self.coalesced > 0 || !plain {
-            return None;
-        }
-        // Where it stands shows when nothing is left to deliver.
-        let position = self.cursor.rest()?;
-        Some(Alike {
+        plain.then(|| Wants {
             selector: self.cursor.selector().hash(),
             latest_only: self.cursor.mode() == DeliveryMode::Latest,
             exact: self.shape.catch_up == CatchUp::Exact,
             view: self.shape.look.view,
             previous: self.shape.look.previous,
             bookmark_interval: self.shape.bookmark_interval,
-            position,
         })
+    }
+
+    /// Where it stands, if nothing is due and nothing is left to deliver.
+    pub(super) fn rests_at(&mut self) -> Option<Revision> {
+        if self.ending.is_some() || self.catching_up || self.coalesced > 0 {
+            return None;
+        }
+        self.cursor.rest()
     }
 
     /// Until when events are held back, if they are.

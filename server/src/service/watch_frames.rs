@@ -13,13 +13,13 @@ use tonic::Status;
 
 use super::{
     frame, status,
-    watch::{Alike, Ending, Next, Watch},
+    watch::{Ending, Next, Wants, Watch},
 };
 use crate::{
     hub::{Closing, HubError, Step},
     limits::MAX_STEPS_A_POLL,
     seats::Seat,
-    store::StoreError,
+    store::{Revision, StoreError},
 };
 
 /// A watch that is reading from the store; it comes back with what it found.
@@ -54,10 +54,14 @@ impl WatchFrames {
         }
     }
 
-    /// What makes this watch the same as another on the same stream, if nothing is due:
-    /// what it wants, and where it stands.
-    pub(super) fn alike(&mut self) -> Option<Alike> {
-        self.watch.as_mut()?.alike()
+    /// See [`Watch::wants`].
+    pub(super) fn wants(&self) -> Option<Wants> {
+        self.watch.as_ref()?.wants()
+    }
+
+    /// See [`Watch::rests_at`].
+    pub(super) fn rests_at(&mut self) -> Option<Revision> {
+        self.watch.as_mut()?.rests_at()
     }
 
     /// It is the work of so many watches of its stream.

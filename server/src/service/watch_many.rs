@@ -33,12 +33,13 @@ use super::{
     frame::{self, PREFIX_BYTES},
     request::{self, Invalid},
     status,
-    watch::Alike,
+    watch::Wants,
     watch_frames::WatchFrames,
 };
 use crate::{
     limits::{MAX_OPENING_WATCHES, MAX_WATCHES_PER_STREAM},
     seats::Seat,
+    store::Revision,
 };
 
 /// How often a watch is tried to be joined with another when it has caught up. Events that
@@ -78,8 +79,18 @@ struct Member {
     ids: Vec<i64>,
     frames: WatchFrames,
     waker: Arc<MemberWaker>,
+    /// See [`Kin`].
+    wants: Option<Wants>,
     /// How often it is still tried to join it with another: at first, while it catches up.
     joins_left: u8,
+}
+
+/// Members that want the same.
+#[derive(Default)]
+struct Kin {
+    places: Vec<usize>,
+    /// One has caught up: perhaps with another.
+    may_join: bool,
 }
 
 /// Where an open id stands.
@@ -112,8 +123,9 @@ pub(crate) struct ManyFrames {
     members: Vec<Option<Member>>,
     free: Vec<usize>,
     ready: Arc<Ready>,
-    /// A watch has caught up that may be like another.
-    may_join: bool,
+    kin: HashMap<Wants, Kin>,
+    /// Those of whom some may be one by now.
+    may_join: Vec<Wants>,
     /// Answers to requests, to be sent first.
     answers: VecDeque<Bytes>,
     /// Completes when the server goes away.
@@ -158,7 +170,8 @@ impl ManyFrames {
             members: Vec::new(),
             free: Vec::new(),
             ready: Arc::default(),
-            may_join: false,
+            kin: HashMap::new(),
+            may_join: Vec::new(),
             answers: VecDeque::new(),
             leaving,
             is_leaving: false,
@@ -197,8 +210,8 @@ impl ManyFrames {
             if let Some(frame) = self.poll_members() {
                 return Poll::Ready(Ok(frame));
             }
-            if std::mem::take(&mut self.may_join) {
-                self.join_alike();
+            if let Some(wants) = self.may_join.pop() {
+                self.join_alike(wants);
                 continue;
             }
             self.is_leaving = self.is_leaving || self.leaving.as_mut().poll(context).is_ready();
@@ -322,6 +335,14 @@ impl ManyFrames {
                 self.ids.remove(&id);
             }
             self.free.push(place);
+            if let Some(wants) = member.wants
+                && let Some(kin) = self.kin.get_mut(&wants)
+            {
+                kin.places.retain(|known| *known != place);
+                if kin.places.is_empty() {
+                    self.kin.remove(&wants);
+                }
+            }
         }
     }
 
@@ -366,7 +387,12 @@ impl ManyFrames {
             ready: self.ready.clone(),
         });
         waker.wake_by_ref();
+        let wants = frames.wants();
+        if let Some(wants) = wants {
+            self.kin.entry(wants).or_default().places.push(place);
+        }
         let member = Member {
+            wants,
             ids: vec![id],
             frames,
             waker,
@@ -391,9 +417,15 @@ impl ManyFrames {
             match member.frames.poll_frame(&mut Context::from_waker(&waker)) {
                 Poll::Pending => {
                     // It has caught up: perhaps with another that wants the same.
-                    if member.joins_left > 0 {
+                    if member.joins_left > 0
+                        && let Some(wants) = member.wants
+                        && let Some(kin) = self.kin.get_mut(&wants)
+                        && kin.places.len() > 1
+                    {
                         member.joins_left -= 1;
-                        self.may_join = true;
+                        if !std::mem::replace(&mut kin.may_join, true) {
+                            self.may_join.push(wants);
+                        }
                     }
                 }
                 Poll::Ready(Ok(frame)) => {
@@ -412,33 +444,39 @@ impl ManyFrames {
     }
 
     /// Makes one of watches that want the same and stand at the same point.
-    fn join_alike(&mut self) {
-        let mut alike: HashMap<Alike, usize> = HashMap::new();
-        for place in 0..self.members.len() {
-            let Some(member) = &mut self.members[place] else {
-                continue;
+    fn join_alike(&mut self, wants: Wants) {
+        let Some(kin) = self.kin.get_mut(&wants) else {
+            return;
+        };
+        kin.may_join = false;
+        let mut standing: HashMap<Revision, usize> = HashMap::new();
+        let (members, ids, free) = (&mut self.members, &mut self.ids, &mut self.free);
+        kin.places.retain(|place| {
+            let Some(member) = &mut members[*place] else {
+                return false;
             };
-            let Some(key) = member.frames.alike() else {
-                continue;
+            let Some(position) = member.frames.rests_at() else {
+                return true;
             };
-            let Some(first) = alike.get(&key).copied() else {
-                alike.insert(key, place);
-                continue;
+            let Some(first) = standing.get(&position).copied() else {
+                standing.insert(position, *place);
+                return true;
             };
             member.frames.joined();
-            let ids = std::mem::take(&mut member.ids);
-            self.members[place] = None;
-            self.free.push(place);
-            for id in &ids {
-                if let Some(open) = self.ids.get_mut(id) {
+            let joined = std::mem::take(&mut member.ids);
+            members[*place] = None;
+            free.push(*place);
+            for id in &joined {
+                if let Some(open) = ids.get_mut(id) {
                     open.place = Place::Open(first);
                 }
             }
-            if let Some(first) = &mut self.members[first] {
-                first.ids.extend(ids);
+            if let Some(first) = &mut members[first] {
+                first.ids.extend(joined);
                 first.frames.stands_for(first.ids.len());
             }
-        }
+            false
+        });
     }
 }
 

@@ -1,6 +1,6 @@
 //! Watches that want each something else: what writing costs with them, and without.
 
-use super::{BenchError, BenchOptions, Case, Measure, Server, measured, writes_of};
+use super::{BenchError, BenchOptions, Case, Measure, Server, for_a_million, measured, writes_of};
 use crate::bench::{
     connection::Wanted,
     watching::{Layout, Watching},
@@ -16,13 +16,17 @@ pub(super) async fn run(server: &Server, options: &BenchOptions) -> Result<Vec<C
     let mut writes = writes_of(options);
     writes.shards = watches;
     let writers = options.writers.unwrap_or(WRITERS);
-    let alone = async |writes: &super::Writes| {
+    // Who reads what is delivered shares the machine, so the processor's part shows beside.
+    let alone = async |writes: &super::Writes, [server_cpu, loader_cpu]: [&'static str; 2]| {
         let writing = Writing::begin(server, writers, writes).await?;
-        let (seconds, ..) = measured(server, options, writes.clock, &writes.window).await;
-        let written = writing.end().await?;
-        Ok::<_, BenchError>(written.count as f64 / seconds)
+        let (seconds, spent, own) = measured(server, options, writes.clock, &writes.window).await;
+        let count = writing.end().await?.count;
+        let mut costs: Vec<Measure> = for_a_million(server_cpu, spent, count).collect();
+        costs.extend(for_a_million(loader_cpu, own, count));
+        Ok::<_, BenchError>((count as f64 / seconds, costs))
     };
-    let before = alone(&writes).await?;
+    let names = ["server CPU without", "loader CPU without"];
+    let (before, costs_without) = alone(&writes, names).await?;
     let layout = Layout {
         watches,
         connections: watches.div_ceil(WATCHES_PER_STREAM),
@@ -30,22 +34,26 @@ pub(super) async fn run(server: &Server, options: &BenchOptions) -> Result<Vec<C
     };
     let (clock, window) = (writes.clock, &writes.window);
     let watching = Watching::open(server, layout, Wanted::Shard, clock, window).await?;
-    let among = alone(&writes).await?;
+    let names_with = ["server CPU with", "loader CPU with"];
+    let (among, costs_with) = alone(&writes, names_with).await?;
     let arrived = watching.arrived();
     drop(watching);
-    let after = alone(&writes).await?;
+    let (after, _) = alone(&writes, names).await?;
     let without = f64::midpoint(before, after);
+    let mut measures = vec![
+        Measure::new("writes a second without", "", without),
+        Measure::new("writes a second with", "", among),
+        Measure::new("with by without", "", among / without),
+        Measure::new(
+            "deliveries by write",
+            "",
+            arrived as f64 / (among * options.duration.as_secs_f64()),
+        ),
+    ];
+    measures.extend(costs_without);
+    measures.extend(costs_with);
     Ok(vec![Case {
         name: format!("{watches} label values"),
-        measures: vec![
-            Measure::new("writes a second without", "", without),
-            Measure::new("writes a second with", "", among),
-            Measure::new("with by without", "", among / without),
-            Measure::new(
-                "deliveries by write",
-                "",
-                arrived as f64 / (among * options.duration.as_secs_f64()),
-            ),
-        ],
+        measures,
     }])
 }
