@@ -21,6 +21,7 @@ mod python;
 mod read_promises;
 mod resume_promises;
 mod simulation;
+mod stalled_readers;
 mod tidy;
 mod validator;
 mod watch_many;

@@ -63,6 +63,9 @@ pub const MAX_RESPONSE_EVENTS: usize = 1000;
 /// A response is sent when it holds this much: what a stalled stream keeps, and what joined
 /// best when it was measured. Commits are not split, so it can be one that is larger.
 pub const MAX_RESPONSE_BYTES: usize = 32 * 1024;
+/// A watch of the newest changes (`DELIVERY_MODE_LATEST`) that so many full responses could not
+/// bring into step gets the net difference instead: fewer changes, for a read of the log.
+pub const LATEST_BACKLOG_RESPONSES: usize = 8;
 /// How long a read waits for a revision that this server has not reached: Kubernetes' 3 s.
 pub const DEFAULT_REVISION_WAIT: Duration = Duration::from_secs(3);
 /// How the hub reads the log when it loads or has fallen behind.

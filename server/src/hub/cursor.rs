@@ -15,6 +15,7 @@ use super::{
     window::{SharedCommit, WindowRead, response_weight},
 };
 use crate::{
+    limits::LATEST_BACKLOG_RESPONSES,
     selector::Selector,
     store::{Commit, LogChunk, Object, PageLimit, Revision, StoreError},
 };
@@ -58,7 +59,7 @@ pub enum Begin {
 
 /// Where a cursor is in its life. `Initial`, `Net` and `Manifest` end in `Live`; `Live`
 /// goes back to `Net` or `Manifest` only in [`DeliveryMode::Latest`], when it has fallen
-/// behind the window.
+/// behind the window, or far behind.
 pub(super) enum Phase {
     /// The state is being delivered; the position is its revision.
     Initial(StateReader),
@@ -241,6 +242,16 @@ impl Cursor {
         limit.is_exceeded_by(backlog).then_some(backlog)
     }
 
+    /// More is left than joining what one response holds would make small.
+    fn has_too_much_left(&self) -> bool {
+        if !self.draining || !matches!(self.phase, Phase::Live) {
+            return false;
+        }
+        let left = self.held.collection.backlogs.after(self.position).bytes;
+        left > (self.limit().bytes * LATEST_BACKLOG_RESPONSES) as u64
+            || self.too_far_behind().is_some()
+    }
+
     /// How changes are delivered.
     pub fn mode(&self) -> DeliveryMode {
         self.mode
@@ -280,7 +291,7 @@ impl Cursor {
         }
         let coalesces = self.mode == DeliveryMode::Latest;
         let step = match self.phase {
-            Phase::Live if coalesces && self.too_far_behind().is_some() => Some(self.fall_behind()),
+            Phase::Live if coalesces && self.has_too_much_left() => Some(self.fall_behind()),
             Phase::Live => self.step_live(),
             _ => None,
         };

@@ -78,6 +78,8 @@ struct SledLog {
     appends: AtomicU64,
     /// Bytes on disk of all segments but the newest.
     sealed_bytes: AtomicU64,
+    /// How many reads there had been when the newest segment was begun.
+    rotated_at: AtomicU64,
     /// What was discarded while segments were being copied.
     discarded_meanwhile: Mutex<Option<Vec<Dropped>>>,
     closed: AtomicBool,
@@ -145,8 +147,27 @@ impl SledLog {
         let replaced = self.replace(&mut bounds, to, all);
         if replaced.is_err() {
             active.last.store(u64::MAX, Ordering::Release);
+            return replaced;
         }
-        replaced
+        self.rest_unread(&segments);
+        Ok(())
+    }
+
+    /// Puts away the sealed segments that nobody has read since the last time: sled would keep
+    /// all that was written to them in memory.
+    fn rest_unread(&self, segments: &[Arc<Segment>]) {
+        let since = self.rotated_at.swap(segment::reads(), Ordering::Relaxed);
+        let unread = segments
+            .iter()
+            .filter(|segment| segment.last_used().is_some_and(|used| used < since));
+        let unread: Vec<_> = unread.cloned().collect();
+        if unread.is_empty() {
+            return;
+        }
+        // sled closes slowly, and the writer is waiting. Without a thread they stay.
+        let _ = std::thread::Builder::new()
+            .name("store-rest".into())
+            .spawn(move || unread.iter().for_each(|segment| segment.rest()));
     }
 
     fn check_open(&self) -> Result<(), StoreError> {

@@ -216,6 +216,7 @@ fn load(
         failed: Mutex::default(),
         appends: 0.into(),
         sealed_bytes: 0.into(),
+        rotated_at: 0.into(),
         discarded_meanwhile: Mutex::default(),
         closed: false.into(),
         lock: Mutex::new(Some(lock)),

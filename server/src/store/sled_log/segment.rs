@@ -56,7 +56,7 @@ pub(super) struct Segment {
     page_segment_bytes: u64,
     /// Written only to open or put away the database.
     database: RwLock<Access>,
-    /// When it was last read, as a count of all reads.
+    /// When it was last read or written, as a count of all of these.
     used: AtomicU64,
     /// How many segments of the store are open.
     open: Arc<AtomicUsize>,
@@ -85,6 +85,11 @@ enum Access {
 
 /// Counts reads, to know which segment has not been read for longest.
 static READS: AtomicU64 = AtomicU64::new(0);
+
+/// How many reads there have been.
+pub(super) fn reads() -> u64 {
+    READS.load(Ordering::Relaxed)
+}
 
 struct Database {
     tree: Db,
