@@ -6,6 +6,7 @@
 
 mod admin;
 mod bad_input;
+mod bench;
 mod command_line;
 mod drain;
 mod embedding;
