@@ -1,0 +1,5 @@
+//! Kubernetes' wire format over the same store: what can be told without store and network.
+#![allow(dead_code)] // Until the requests that use these modules are served.
+
+mod cause;
+mod kinds;
