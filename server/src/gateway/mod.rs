@@ -1,5 +1,321 @@
-//! Kubernetes' wire format over the same store: what can be told without store and network.
-#![allow(dead_code)] // Until the requests that use these modules are served.
+//! Kubernetes' wire format over the same store, on the same port: HTTP with JSON, so that
+//! `kubectl` and the clients of Kubernetes work unchanged.
 
+mod accept;
+mod body;
 mod cause;
 mod kinds;
+mod list;
+mod object;
+mod path;
+mod query;
+mod remove;
+mod respond;
+mod rules;
+mod selector;
+mod status;
+mod view;
+mod watch;
+mod write;
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures::{FutureExt as _, future::BoxFuture};
+use http::{HeaderMap, Method, Request, Response};
+use tonic::body::Body;
+use tower::{Layer, Service as TowerService};
+
+use self::{
+    accept::Accepted,
+    kinds::Kinds,
+    path::{Part, Place, Target},
+    query::Query,
+    status::{Failed, Failure},
+    write::Scope,
+};
+use crate::{
+    hub::Hub,
+    refusals::{Refusal, Refusals},
+    selector::SelectableFields,
+    service::{Connection, RequestLimitLayer, Service},
+    store::{Collection, Store},
+};
+
+/// Answers the paths of Kubernetes itself and passes everything else on.
+#[derive(Clone, Debug)]
+pub(crate) struct Gateway {
+    service: Service,
+    /// Calls take the same seats as those over gRPC.
+    calls: RequestLimitLayer,
+    timeout: Duration,
+    refusals: Arc<Refusals>,
+    kinds: Arc<Kinds>,
+}
+
+impl Gateway {
+    pub(crate) fn new(
+        service: Service,
+        calls: RequestLimitLayer,
+        timeout: Duration,
+        refusals: Arc<Refusals>,
+    ) -> Self {
+        Self {
+            service,
+            calls,
+            timeout,
+            refusals,
+            kinds: Arc::new(Kinds::builtin()),
+        }
+    }
+
+    fn hub(&self) -> &Arc<Hub> {
+        self.service.hub()
+    }
+
+    fn store(&self) -> &Arc<dyn Store> {
+        self.service.store()
+    }
+
+    async fn answer(self, request: Request<Body>) -> Response<Body> {
+        let (parts, body) = request.into_parts();
+        let connection = Connection::of(&parts.extensions);
+        connection.introduce(&parts.headers);
+        let asked = async {
+            let query = Query::parse(parts.uri.query().unwrap_or_default())?;
+            let target = match path::place(parts.uri.path(), &self.kinds)? {
+                Place::Target(target) => target,
+                Place::Page(_) => return Err(Failure::no_such_resource()),
+            };
+            let request = Asked {
+                method: &parts.method,
+                headers: &parts.headers,
+                query,
+                target,
+            };
+            self.serve(request, body, connection).await
+        };
+        // A panic would end the response without a word.
+        match AssertUnwindSafe(asked).catch_unwind().await {
+            Ok(Ok(response)) => response,
+            Ok(Err(failed)) => failed.into_response(),
+            Err(_) => Failure::internal("the server failed; its log says how").into_response(),
+        }
+    }
+
+    async fn serve(
+        &self,
+        asked: Asked<'_>,
+        body: Body,
+        connection: Arc<Connection>,
+    ) -> Result<Response<Body>, Failed> {
+        let verb = Verb::of(&asked)?;
+        let accepted = Accepted::of(asked.headers)?;
+        // Watches have seats of their own; so neither can take the other's place.
+        let seat = match verb {
+            Verb::Watch => None,
+            _ => {
+                let mutates = verb.mutates();
+                let what = if mutates { "mutating" } else { "reading" };
+                let seat = self.calls.seat(mutates);
+                Some(seat.map_err(|max| Failure::too_many_requests(max, what))?)
+            }
+        };
+        let answer = self.carry_out(verb, &asked, accepted, body, connection);
+        let answer = tokio::time::timeout(self.timeout, answer).await;
+        drop(seat);
+        answer.unwrap_or_else(|_elapsed| {
+            self.refusals.add(Refusal::Deadline);
+            Err(Failure::timeout(self.timeout))
+        })
+    }
+
+    async fn carry_out(
+        &self,
+        verb: Verb,
+        asked: &Asked<'_>,
+        accepted: Accepted,
+        body: Body,
+        connection: Arc<Connection>,
+    ) -> Result<Response<Body>, Failed> {
+        let Asked {
+            headers,
+            query,
+            target,
+            ..
+        } = asked;
+        let (name, scope) = match &target.object {
+            Part::Collection => ("", Scope::Main),
+            Part::Object(name) => (name.as_str(), Scope::Main),
+            Part::Status(name) => (name.as_str(), Scope::Status),
+        };
+        match verb {
+            Verb::Get => self.get(target, name, query, accepted).await,
+            Verb::List => self.list(target, query, accepted).await,
+            Verb::Watch => self.watch(target, query, accepted, connection).await,
+            Verb::Create => self.create(target, query, headers, body, accepted).await,
+            Verb::Update => {
+                self.update(target, name, scope, query, headers, body, accepted)
+                    .await
+            }
+            Verb::Delete => {
+                self.delete(target, name, query, headers, body, accepted)
+                    .await
+            }
+            Verb::DeleteCollection => self.delete_collection(target, query, headers, body).await,
+        }
+    }
+}
+
+/// A request for objects, before its body.
+struct Asked<'a> {
+    method: &'a Method,
+    headers: &'a HeaderMap,
+    query: Query,
+    target: Target,
+}
+
+/// What is asked of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    Get,
+    List,
+    Watch,
+    Create,
+    Update,
+    Delete,
+    DeleteCollection,
+}
+
+impl Verb {
+    fn of(asked: &Asked<'_>) -> Result<Self, Failed> {
+        let target = &asked.target;
+        let watches = target.watches || asked.query.flag("watch").unwrap_or(false);
+        let is_everywhere = target.kind.namespaced && target.namespace.is_empty();
+        let (name, verb) = match (&target.object, asked.method) {
+            (Part::Collection, &Method::GET) if watches => ("watch", Self::Watch),
+            (Part::Object(_), &Method::GET) if target.watches => ("watch", Self::Watch),
+            _ if target.watches => return Err(Failure::method_not_allowed()),
+            (Part::Collection, &Method::GET) => ("list", Self::List),
+            // In one namespace only.
+            (Part::Collection, _) if is_everywhere => return Err(Failure::method_not_allowed()),
+            (Part::Collection, &Method::POST) => ("create", Self::Create),
+            (Part::Collection, &Method::DELETE) => ("deletecollection", Self::DeleteCollection),
+            (Part::Object(_) | Part::Status(_), &Method::GET) => ("get", Self::Get),
+            (Part::Object(_) | Part::Status(_), &Method::PUT) => ("update", Self::Update),
+            (Part::Object(_), &Method::DELETE) => ("delete", Self::Delete),
+            _ => return Err(Failure::method_not_allowed()),
+        };
+        match target.kind.verbs.contains(&name) {
+            true => Ok(verb),
+            false => Err(Failure::method_not_allowed()),
+        }
+    }
+
+    fn mutates(self) -> bool {
+        !matches!(self, Self::Get | Self::List | Self::Watch)
+    }
+}
+
+/// The fields that selectors may name of built-in kinds, as Kubernetes has them.
+const FIELDS: [(&str, &[&str]); 9] = [
+    (
+        "pods",
+        &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.nominatedNodeName",
+        ],
+    ),
+    (
+        "events",
+        &[
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "involvedObject.apiVersion",
+            "involvedObject.resourceVersion",
+            "involvedObject.fieldPath",
+            "reason",
+            "reportingComponent",
+            "source",
+            "type",
+        ],
+    ),
+    (
+        "events.events.k8s.io",
+        &[
+            "regarding.kind",
+            "regarding.namespace",
+            "regarding.name",
+            "reason",
+            "type",
+        ],
+    ),
+    ("nodes", &["spec.unschedulable"]),
+    ("namespaces", &["status.phase"]),
+    ("persistentvolumes", &["status.phase"]),
+    ("secrets", &["type"]),
+    ("services", &["spec.clusterIP", "spec.type"]),
+    ("jobs.batch", &["status.successful"]),
+];
+
+/// Declares what selectors may name of the built-in kinds.
+pub(crate) fn declare_fields(fields: &mut SelectableFields) {
+    for (collection, paths) in FIELDS {
+        if let Ok(collection) = Collection::new(collection) {
+            fields.declare(collection, paths.iter().copied());
+        }
+    }
+}
+
+impl<S> Layer<S> for Gateway {
+    type Service = Gatewayed<S>;
+
+    fn layer(&self, inner: S) -> Gatewayed<S> {
+        Gatewayed {
+            inner,
+            gateway: self.clone(),
+        }
+    }
+}
+
+/// See [`Gateway`].
+#[derive(Clone, Debug)]
+pub(crate) struct Gatewayed<S> {
+    inner: S,
+    gateway: Gateway,
+}
+
+impl<S> TowerService<Request<Body>> for Gatewayed<S>
+where
+    S: TowerService<Request<Body>, Response = Response<Body>>,
+    S::Future: Send + 'static,
+    S::Error: 'static,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<Response<Body>, S::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        if !path::is_ours(request.uri().path()) {
+            return Box::pin(self.inner.call(request));
+        }
+        let gateway = self.gateway.clone();
+        Box::pin(async move { Ok(gateway.answer(request).await) })
+    }
+}
