@@ -2,4 +2,8 @@
 #![allow(dead_code)] // Until the requests that use these modules are served.
 
 mod cause;
+mod fields;
 mod kinds;
+mod labels;
+mod names;
+mod validation;
