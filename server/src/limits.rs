@@ -294,8 +294,6 @@ pub const GATEWAY_MIN_GZIP_BYTES: usize = 128 * 1024;
 pub const GATEWAY_MAX_ATTEMPTS: usize = 8;
 /// Deletions of one deletecollection that are under way together: they share commits.
 pub const GATEWAY_DELETIONS_AT_A_TIME: usize = 32;
-/// Annotations of one object: Kubernetes' limit.
-pub const GATEWAY_MAX_ANNOTATION_BYTES: usize = 256 * 1024;
 /// Finalizers of one object: each is someone who must be waited for.
 pub const GATEWAY_MAX_FINALIZERS: usize = 64;
 /// When a client over HTTP that was refused may come again.

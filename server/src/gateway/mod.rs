@@ -4,8 +4,11 @@
 mod accept;
 mod body;
 mod cause;
+mod fields;
 mod kinds;
+mod labels;
 mod list;
+mod names;
 mod object;
 mod path;
 mod query;
@@ -14,6 +17,7 @@ mod respond;
 mod rules;
 mod selector;
 mod status;
+mod validation;
 mod view;
 mod watch;
 mod write;
@@ -43,7 +47,7 @@ use crate::{
     refusals::{Refusal, Refusals},
     selector::SelectableFields,
     service::{Connection, RequestLimitLayer, Service},
-    store::{Collection, Store},
+    store::Store,
 };
 
 /// Answers the paths of Kubernetes itself and passes everything else on.
@@ -221,60 +225,12 @@ impl Verb {
     }
 }
 
-/// The fields that selectors may name of built-in kinds, as Kubernetes has them.
-const FIELDS: [(&str, &[&str]); 9] = [
-    (
-        "pods",
-        &[
-            "spec.nodeName",
-            "spec.restartPolicy",
-            "spec.schedulerName",
-            "spec.serviceAccountName",
-            "spec.hostNetwork",
-            "status.phase",
-            "status.podIP",
-            "status.nominatedNodeName",
-        ],
-    ),
-    (
-        "events",
-        &[
-            "involvedObject.kind",
-            "involvedObject.namespace",
-            "involvedObject.name",
-            "involvedObject.uid",
-            "involvedObject.apiVersion",
-            "involvedObject.resourceVersion",
-            "involvedObject.fieldPath",
-            "reason",
-            "reportingComponent",
-            "source",
-            "type",
-        ],
-    ),
-    (
-        "events.events.k8s.io",
-        &[
-            "regarding.kind",
-            "regarding.namespace",
-            "regarding.name",
-            "reason",
-            "type",
-        ],
-    ),
-    ("nodes", &["spec.unschedulable"]),
-    ("namespaces", &["status.phase"]),
-    ("persistentvolumes", &["status.phase"]),
-    ("secrets", &["type"]),
-    ("services", &["spec.clusterIP", "spec.type"]),
-    ("jobs.batch", &["status.successful"]),
-];
-
 /// Declares what selectors may name of the built-in kinds.
 pub(crate) fn declare_fields(fields: &mut SelectableFields) {
-    for (collection, paths) in FIELDS {
-        if let Ok(collection) = Collection::new(collection) {
-            fields.declare(collection, paths.iter().copied());
+    for kind in Kinds::builtin().registry().kinds() {
+        let declared = self::fields::declared(kind);
+        if !declared.is_empty() {
+            fields.declare_paths(kind.collection.clone(), declared);
         }
     }
 }

@@ -5,6 +5,7 @@
 //! piece, so that a revision's events arrive together and a burst costs one flush.
 
 use std::{
+    convert::Infallible,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -14,6 +15,7 @@ use std::{
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use http_body::Frame;
+use http_body_util::StreamBody;
 use listwatch::v1;
 use tokio::time::Instant;
 use tonic::body::Body;
@@ -72,7 +74,9 @@ impl Gateway {
             Err(error) => {
                 let mut line = Vec::new();
                 write_event("ERROR", &failed(&options, error).to_json(), &mut line);
-                return Ok(json_response(StatusCode::OK, line.into()));
+                let line = async move { Ok::<_, Infallible>(Frame::data(Bytes::from(line))) };
+                let body = StreamBody::new(futures::stream::once(line));
+                return Ok(streamed(Body::new(body)));
             }
         };
         let mut berth = self.service.berth(&cursor, v1::View::Full, connection);
@@ -97,9 +101,7 @@ impl Gateway {
             cursor,
         };
         let frames = PulledFrames::new(watch).seated(seat);
-        let mut response = json_response(StatusCode::OK, Bytes::new());
-        *response.body_mut() = Body::new(WatchBody { frames, stream });
-        Ok(response)
+        Ok(streamed(Body::new(WatchBody { frames, stream })))
     }
 
     async fn start_point(&self, options: &ListOptions) -> Result<StartPoint, HubError> {
@@ -122,6 +124,12 @@ impl Gateway {
             }
         }
     }
+}
+
+fn streamed(body: Body) -> Response<Body> {
+    let mut response = json_response(StatusCode::OK, Bytes::new());
+    *response.body_mut() = body;
+    response
 }
 
 /// Why a watch cannot begin, as an event.
@@ -150,7 +158,7 @@ struct WatchBody {
 
 impl http_body::Body for WatchBody {
     type Data = Bytes;
-    type Error = std::convert::Infallible;
+    type Error = Infallible;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,

@@ -10,13 +10,14 @@ use super::{
     Gateway,
     accept::Accepted,
     body,
-    cause::{Cause, Fault},
+    cause::Cause,
     kinds::Kind,
     object,
     path::Target,
     query::{Query, WriteOptions},
     respond, rules,
     status::{Failed, Failure},
+    validation::GENERATED_SUFFIX_BYTES,
     view::View,
 };
 use crate::{
@@ -124,7 +125,7 @@ impl Gateway {
         given: &Value,
         dry_run: bool,
     ) -> Result<Arc<Object>, CreateError> {
-        rules::check(given, &target.kind)?;
+        rules::check(&target.kind, None, given)?;
         let name = object::metadata_text(given, "name");
         let key = key(target, name)?;
         let content = self.content(given.clone(), None)?;
@@ -192,8 +193,8 @@ impl Gateway {
             check_preconditions(kind, &before, &wanted)?;
             let insists = !object::metadata_text(&wanted, "resourceVersion").is_empty();
             let was = object::value(&before, kind);
-            let after = merged(kind, scope, &was, wanted)?;
-            rules::check(&after, kind)?;
+            let after = merged(kind, scope, &was, wanted);
+            rules::check(kind, Some(&was), &after)?;
             let is_gone = object::is_deleting(&after) && object::finalizers(&after).is_empty();
             let content = self.content(after, Some(&before))?;
             if content == before.content && !is_gone {
@@ -309,12 +310,11 @@ fn metadata_mut(value: &mut Value) -> Option<&mut Map<String, Value>> {
 /// A name that begins as the client wants. The letters make no words and no mistakes.
 fn generated(prefix: &str) -> String {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    const RANDOM_BYTES: usize = 5;
-    const MAX_PREFIX_BYTES: usize = 63 - RANDOM_BYTES;
+    const MAX_PREFIX_BYTES: usize = 63 - GENERATED_SUFFIX_BYTES;
     let fits = (0..=MAX_PREFIX_BYTES.min(prefix.len())).rev();
     let end = fits.into_iter().find(|end| prefix.is_char_boundary(*end));
     let mut name = prefix[..end.unwrap_or(0)].to_owned();
-    for _ in 0..RANDOM_BYTES {
+    for _ in 0..GENERATED_SUFFIX_BYTES {
         let letter = LETTERS[rand::random_range(0..LETTERS.len())];
         name.push(char::from(letter));
     }
@@ -344,7 +344,7 @@ fn check_preconditions(kind: &Kind, before: &Object, wanted: &Value) -> Result<(
 }
 
 /// What comes of an object when a client wants it so.
-fn merged(kind: &Kind, scope: Scope, was: &Value, mut wanted: Value) -> Result<Value, Failed> {
+fn merged(kind: &Kind, scope: Scope, was: &Value, mut wanted: Value) -> Value {
     if scope == Scope::Status {
         // All but the status stays.
         let mut after = was.clone();
@@ -354,7 +354,7 @@ fn merged(kind: &Kind, scope: Scope, was: &Value, mut wanted: Value) -> Result<V
                 None => after.remove("status"),
             };
         }
-        return Ok(after);
+        return after;
     }
     if kind.status
         && let Some(wanted) = wanted.as_object_mut()
@@ -363,21 +363,6 @@ fn merged(kind: &Kind, scope: Scope, was: &Value, mut wanted: Value) -> Result<V
             Some(status) => wanted.insert("status".into(), status.clone()),
             None => wanted.remove("status"),
         };
-    }
-    let new_finalizer = {
-        let had = object::finalizers(was);
-        let wants = object::finalizers(&wanted);
-        let new = wants.into_iter().find(|finalizer| !had.contains(finalizer));
-        new.filter(|_| object::is_deleting(was))
-            .map(ToOwned::to_owned)
-    };
-    if let Some(new) = new_finalizer {
-        let problem = format!(
-            "no new finalizers can be added if the object is being deleted, found new: {new}"
-        );
-        let cause = Cause::new(Fault::Forbidden, "metadata.finalizers", &problem);
-        let name = object::metadata_text(was, "name");
-        return Err(Failure::invalid(kind, name, &[cause]));
     }
     let is_changed = spec_changed(was, &wanted);
     if let (Some(had), Some(metadata)) = (object::metadata(was), metadata_mut(&mut wanted)) {
@@ -394,7 +379,7 @@ fn merged(kind: &Kind, scope: Scope, was: &Value, mut wanted: Value) -> Result<V
             metadata.insert("generation".into(), next.into());
         }
     }
-    Ok(wanted)
+    wanted
 }
 
 /// Whether anything but metadata and status differs.

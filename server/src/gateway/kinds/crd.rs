@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 
 use super::{DeclaredKind, Kind, MergeKeys, PrinterColumn, VERBS};
 use crate::{
-    gateway::cause::{Cause, Fault, summary},
+    gateway::{
+        cause::{Cause, Fault, summary},
+        names,
+    },
     store::Collection,
 };
 
@@ -90,7 +93,7 @@ impl Reader {
         let names = spec.get("names").unwrap_or(&empty);
 
         let group = self.text(spec, "spec", "group");
-        if !group.is_empty() && (!is_subdomain(group) || !group.contains('.')) {
+        if !group.is_empty() && (names::subdomain(group).is_err() || !group.contains('.')) {
             self.refuse(
                 "spec.group",
                 group,
@@ -386,14 +389,5 @@ const LABEL_RULE: &str =
     "must be 1 to 63 of a-z, 0-9 and '-', and begin and end with a letter or digit";
 
 fn is_label(text: &str) -> bool {
-    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    !text.is_empty()
-        && text.len() <= MAX_LABEL_BYTES
-        && text.bytes().all(inner)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
-}
-
-fn is_subdomain(text: &str) -> bool {
-    text.len() <= crate::limits::MAX_NAME_BYTES && text.split('.').all(is_label)
+    names::label(text).is_ok()
 }
