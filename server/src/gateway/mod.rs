@@ -6,4 +6,5 @@ mod fields;
 mod kinds;
 mod labels;
 mod names;
+mod patch;
 mod validation;
