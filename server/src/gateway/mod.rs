@@ -2,6 +2,7 @@
 #![allow(dead_code)] // Until the requests that use these modules are served.
 
 mod cause;
+mod discovery;
 mod fields;
 mod kinds;
 mod labels;
