@@ -4,12 +4,14 @@
 mod accept;
 mod body;
 mod cause;
+mod discovery;
 mod fields;
 mod kinds;
 mod labels;
 mod list;
 mod names;
 mod object;
+mod patch;
 mod path;
 mod query;
 mod remove;

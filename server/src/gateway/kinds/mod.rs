@@ -11,7 +11,10 @@ use arc_swap::ArcSwap;
 use serde::Deserialize;
 use serde_json::Value;
 
-pub(crate) use self::{crd::CrdError, merge_keys::MergeKeys};
+pub(crate) use self::{
+    crd::CrdError,
+    merge_keys::{ListRule, MergeKeys},
+};
 use crate::store::Collection;
 
 /// What clients may do with a kind, as discovery names it.
