@@ -2,8 +2,10 @@
 //! `kubectl` and the clients of Kubernetes work unchanged.
 
 mod accept;
+mod amend;
 mod body;
 mod cause;
+mod definitions;
 mod discovery;
 mod fields;
 mod kinds;
@@ -11,6 +13,7 @@ mod labels;
 mod list;
 mod names;
 mod object;
+mod pages;
 mod patch;
 mod path;
 mod query;
@@ -38,6 +41,7 @@ use tower::{Layer, Service as TowerService};
 
 use self::{
     accept::Accepted,
+    definitions::Definitions,
     kinds::Kinds,
     path::{Part, Place, Target},
     query::Query,
@@ -61,6 +65,7 @@ pub(crate) struct Gateway {
     timeout: Duration,
     refusals: Arc<Refusals>,
     kinds: Arc<Kinds>,
+    definitions: Arc<Definitions>,
 }
 
 impl Gateway {
@@ -76,6 +81,7 @@ impl Gateway {
             timeout,
             refusals,
             kinds: Arc::new(Kinds::builtin()),
+            definitions: Arc::default(),
         }
     }
 
@@ -93,9 +99,11 @@ impl Gateway {
         connection.introduce(&parts.headers);
         let asked = async {
             let query = Query::parse(parts.uri.query().unwrap_or_default())?;
-            let target = match path::place(parts.uri.path(), &self.kinds)? {
+            let target = match self.place(parts.uri.path()).await? {
                 Place::Target(target) => target,
-                Place::Page(_) => return Err(Failure::no_such_resource()),
+                Place::Page(segments) => {
+                    return self.page(&parts.method, &segments, &parts.headers);
+                }
             };
             let request = Asked {
                 method: &parts.method,
@@ -110,6 +118,19 @@ impl Gateway {
             Ok(Ok(response)) => response,
             Ok(Err(failed)) => failed.into_response(),
             Err(_) => Failure::internal("the server failed; its log says how").into_response(),
+        }
+    }
+
+    async fn place(&self, path: &str) -> Result<Place, Failed> {
+        self.take_up_definitions().await?;
+        match path::place(path, &self.kinds) {
+            // It may be of a definition that was written a moment ago.
+            Err(failed) if failed.is_not_found() => {
+                self.hub().settle().await?;
+                self.take_up_definitions().await?;
+                path::place(path, &self.kinds)
+            }
+            place => place,
         }
     }
 
@@ -168,6 +189,10 @@ impl Gateway {
                 self.update(target, name, scope, query, headers, body, accepted)
                     .await
             }
+            Verb::Patch => {
+                self.amend(target, name, scope, query, headers, body, accepted)
+                    .await
+            }
             Verb::Delete => {
                 self.delete(target, name, query, headers, body, accepted)
                     .await
@@ -193,6 +218,7 @@ enum Verb {
     Watch,
     Create,
     Update,
+    Patch,
     Delete,
     DeleteCollection,
 }
@@ -213,6 +239,7 @@ impl Verb {
             (Part::Collection, &Method::DELETE) => ("deletecollection", Self::DeleteCollection),
             (Part::Object(_) | Part::Status(_), &Method::GET) => ("get", Self::Get),
             (Part::Object(_) | Part::Status(_), &Method::PUT) => ("update", Self::Update),
+            (Part::Object(_) | Part::Status(_), &Method::PATCH) => ("patch", Self::Patch),
             (Part::Object(_), &Method::DELETE) => ("delete", Self::Delete),
             _ => return Err(Failure::method_not_allowed()),
         };

@@ -80,6 +80,11 @@ impl Failure {
         self.code == StatusCode::NOT_FOUND
     }
 
+    /// The name is taken.
+    pub(crate) fn is_already_exists(&self) -> bool {
+        self.reason == "AlreadyExists"
+    }
+
     /// The Status object.
     pub(crate) fn to_json(&self) -> Value {
         let mut details = self.details.clone();
@@ -226,6 +231,18 @@ impl Failure {
         let message = format!("Request entity too large: limit is {limit}");
         let code = StatusCode::PAYLOAD_TOO_LARGE;
         Self::new(code, "RequestEntityTooLarge", message)
+    }
+
+    /// The request asks for more than one may.
+    pub(crate) fn too_much(problem: &str) -> Failed {
+        let code = StatusCode::PAYLOAD_TOO_LARGE;
+        Self::new(code, "RequestEntityTooLarge", problem)
+    }
+
+    /// A patch that does not fit its object.
+    pub(crate) fn unfit_patch(kind: &Kind, name: &str, problem: &str) -> Failed {
+        let message = format!("the patch cannot be applied: {problem}");
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).about(kind, name)
     }
 
     /// There are more requests than are answered at a time.

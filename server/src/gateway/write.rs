@@ -11,6 +11,7 @@ use super::{
     accept::Accepted,
     body,
     cause::Cause,
+    definitions,
     kinds::Kind,
     object,
     path::Target,
@@ -92,7 +93,7 @@ impl Gateway {
         }
         let prefix = object::metadata_text(&given, "generateName").to_owned();
         let generates = object::metadata_text(&given, "name").is_empty() && !prefix.is_empty();
-        let created = object::time(self.service.options().clock.now());
+        let created = self.time();
         if let Some(metadata) = metadata_mut(&mut given) {
             SERVERS.iter().for_each(|name| drop(metadata.remove(*name)));
             metadata.retain(|_, value| !value.is_null());
@@ -128,7 +129,9 @@ impl Gateway {
         rules::check(&target.kind, None, given)?;
         let name = object::metadata_text(given, "name");
         let key = key(target, name)?;
-        let content = self.content(given.clone(), None)?;
+        let mut given = given.clone();
+        definitions::admit(&target.kind, &mut given, &self.time())?;
+        let content = self.content(given, None)?;
         if dry_run {
             self.hub().settle().await.map_err(Failed::from)?;
             if self.find(target, name).await?.is_some() {
@@ -175,7 +178,7 @@ impl Gateway {
     }
 
     /// Changes an object as `change` says of its present version; again, if others have
-    /// changed it meanwhile, unless what comes of the change insists on a revision.
+    /// changed it meanwhile.
     pub(super) async fn change(
         &self,
         target: &Target,
@@ -191,10 +194,10 @@ impl Gateway {
             let before = before.ok_or_else(|| Failure::not_found(kind, name))?;
             let wanted = change(&before)?;
             check_preconditions(kind, &before, &wanted)?;
-            let insists = !object::metadata_text(&wanted, "resourceVersion").is_empty();
             let was = object::value(&before, kind);
-            let after = merged(kind, scope, &was, wanted);
+            let mut after = merged(kind, scope, &was, wanted);
             rules::check(kind, Some(&was), &after)?;
+            definitions::admit(kind, &mut after, &self.time())?;
             let is_gone = object::is_deleting(&after) && object::finalizers(&after).is_empty();
             let content = self.content(after, Some(&before))?;
             if content == before.content && !is_gone {
@@ -228,7 +231,8 @@ impl Gateway {
                 }
                 Ok(Some(object)) => return Ok(object),
                 Ok(None) => return Err(lost(&before.key)),
-                Err(CommitError::RevisionMismatch { .. }) if !insists => {}
+                // Whoever insists on a revision hears of it next time round.
+                Err(CommitError::RevisionMismatch { .. }) => {}
                 Err(error) => return Err(Failure::commit(error, kind, name)),
             }
         }
@@ -264,6 +268,11 @@ impl Gateway {
         };
         let committed = self.store().commit(batch).await?;
         Ok(committed.objects.into_iter().next().flatten())
+    }
+
+    /// Now, as Kubernetes writes it.
+    fn time(&self) -> String {
+        object::time(self.service.options().clock.now())
     }
 
     pub(super) fn max_body_bytes(&self) -> usize {
