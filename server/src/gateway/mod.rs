@@ -7,5 +7,7 @@ mod fields;
 mod kinds;
 mod labels;
 mod names;
+mod openapi;
 mod patch;
+mod strict;
 mod validation;
