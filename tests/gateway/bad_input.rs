@@ -174,11 +174,44 @@ async fn paths_methods_and_formats_that_there_are_not_get_a_status() {
         let refusal = kube.post(&format!("{CONFIG_MAPS}?{query}"), &map).await;
         assert_eq!(refusal.failure().0, code, "{query}");
     }
-    for validation in ["Strict", "Warn", "Ignore"] {
-        let map = json!({"metadata": {"name": validation.to_lowercase()}, "unknown": 1});
-        let path = format!("{CONFIG_MAPS}?fieldValidation={validation}&fieldManager=test");
-        kube.post(&path, &map).await.ok();
-    }
     // gRPC is not in the way.
-    assert_eq!(kube.0.list("configmaps").await.resources.len(), 4);
+    assert_eq!(kube.0.list("configmaps").await.resources.len(), 1);
+}
+
+#[tokio::test]
+async fn fields_that_a_kind_does_not_have_are_dropped_told_or_refused_as_the_client_wishes() {
+    let kube = Kube::start().await;
+    let map = |name: &str| json!({"metadata": {"name": name}, "data": {"k": "v"}, "datum": 1});
+    let path = |validation| format!("{CONFIG_MAPS}?fieldValidation={validation}&fieldManager=test");
+    let refusal = kube.post(&path("Strict"), &map("a")).await;
+    assert_eq!(refusal.failure(), refused(400, "BadRequest"));
+    let message = refusal.json()["message"].to_string();
+    assert!(
+        message.contains("unknown field") && message.contains("datum"),
+        "{message}"
+    );
+    assert_eq!(kube.0.revision(), 0);
+    for (validation, warns) in [("Warn", true), ("", true), ("Ignore", false)] {
+        let name = format!("a{}", validation.to_lowercase());
+        let made = kube.post(&path(validation), &map(&name)).await;
+        assert_eq!(made.headers.contains_key("warning"), warns, "{validation}");
+        let made = made.ok();
+        assert_eq!(made.get("datum"), None);
+        let changed = kube
+            .put(&format!("{CONFIG_MAPS}/{name}"), &map(&name))
+            .await;
+        assert!(
+            changed.headers["warning"]
+                .to_str()
+                .unwrap()
+                .contains("datum")
+        );
+        assert_eq!(changed.ok(), made);
+        let patch = json!({"datum": 2});
+        let strict = format!("{CONFIG_MAPS}/{name}?fieldValidation=Strict");
+        let patched = kube
+            .patch(&strict, "application/merge-patch+json", &patch)
+            .await;
+        assert_eq!(patched.failure(), refused(400, "BadRequest"));
+    }
 }

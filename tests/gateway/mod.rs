@@ -3,7 +3,9 @@
 mod bad_input;
 mod client;
 mod deletions;
+mod discovery;
 mod lists;
 mod objects;
+mod patches;
 mod selectors;
 mod watches;

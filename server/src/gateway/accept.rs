@@ -28,8 +28,7 @@ impl Accepted {
     /// The first that can be given, of what the client prefers. Protobuf cannot: clients
     /// that ask for it take JSON too, as a rule.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Failed> {
-        let gzip = listed(headers, header::ACCEPT_ENCODING)
-            .any(|coding| takes(coding, "gzip") || takes(coding, "*"));
+        let gzip = is_gzip_accepted(headers);
         let mut wanted: Vec<&str> = listed(headers, header::ACCEPT).collect();
         wanted.retain(|range| !range.is_empty());
         // Equals stay in their order.
@@ -42,6 +41,12 @@ impl Accepted {
         let form = form.ok_or_else(|| Failure::not_acceptable(OFFERED))?;
         Ok(Self { form, gzip })
     }
+}
+
+/// Whether responses may be packed.
+pub(crate) fn is_gzip_accepted(headers: &HeaderMap) -> bool {
+    let mut codings = listed(headers, header::ACCEPT_ENCODING);
+    codings.any(|coding| takes(coding, "gzip") || takes(coding, "*"))
 }
 
 fn listed(headers: &HeaderMap, name: header::HeaderName) -> impl Iterator<Item = &str> {

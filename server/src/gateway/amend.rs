@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, Response, StatusCode};
-use serde_json::Value;
+use parking_lot::Mutex;
+use serde_json::{Map, Value};
 use tonic::body::Body;
 
 use super::{
@@ -58,16 +59,30 @@ impl Gateway {
             true => body::yaml(&body)?,
             false => body::json(&body)?,
         };
+        // Of the last attempt.
+        let warnings = Mutex::new(Vec::new());
         let (code, object) = match applies {
-            true => self.apply(target, name, scope, patch, &options).await?,
+            true => {
+                let (wanted, unknown) =
+                    rules::known_fields(kind, rules::of_kind(patch, kind)?, options.unknown)?;
+                *warnings.lock() = unknown;
+                self.apply(target, name, scope, wanted, options.dry_run)
+                    .await?
+            }
             false => {
-                let change = |before: &Object| patched(target, before, form, &patch);
+                let change = |before: &Object| {
+                    let now = patched(target, before, form, &patch)?;
+                    let (now, unknown) = rules::known_fields(kind, now, options.unknown)?;
+                    *warnings.lock() = unknown;
+                    Ok(Value::Object(now))
+                };
                 let changed = self.change(target, name, scope, options.dry_run, change);
                 (StatusCode::OK, changed.await?)
             }
         };
         let json = View::new(kind, accepted.form).json(&object);
-        Ok(respond::whole(code, json, accepted.gzip))
+        let response = respond::whole(code, json, accepted.gzip);
+        Ok(respond::warned(response, &warnings.into_inner()))
     }
 
     /// A server-side apply: create or merge.
@@ -76,17 +91,15 @@ impl Gateway {
         target: &Target,
         name: &str,
         scope: Scope,
-        wanted: Value,
-        options: &WriteOptions,
+        mut wanted: Map<String, Value>,
+        dry_run: bool,
     ) -> Result<(StatusCode, Arc<Object>), Failed> {
-        let mut wanted = rules::of_kind(wanted, &target.kind)?;
         rules::in_place(&mut wanted, &target.namespace, name)?;
         let managed = wanted.get("metadata").and_then(|m| m.get("managedFields"));
         if managed.is_some_and(|managed| !managed.is_null()) {
             let message = "metadata.managedFields must be nil";
             return Err(Failure::bad_request(message));
         }
-        let dry_run = options.dry_run;
         self.hub().settle().await?;
         if scope == Scope::Main && self.find(target, name).await?.is_none() {
             let made = self.create_object(target, name, wanted.clone(), dry_run);
@@ -98,7 +111,7 @@ impl Gateway {
         }
         let wanted = Value::Object(wanted);
         let form = PatchKind::Strategic;
-        let change = |before: &Object| patched(target, before, form, &wanted);
+        let change = |before: &Object| patched(target, before, form, &wanted).map(Value::Object);
         let changed = self.change(target, name, scope, dry_run, change).await?;
         Ok((StatusCode::OK, changed))
     }
@@ -137,7 +150,7 @@ fn patched(
     before: &Object,
     form: PatchKind,
     patch: &Value,
-) -> Result<Value, Failed> {
+) -> Result<Map<String, Value>, Failed> {
     let (kind, name) = (&target.kind, before.key.name());
     if !object::is_json(before) {
         let problem = "the object's value is not JSON, and can only be replaced as a whole";
@@ -151,5 +164,5 @@ fn patched(
     })?;
     let mut now = rules::of_kind(now, kind)?;
     rules::in_place(&mut now, &target.namespace, name)?;
-    Ok(Value::Object(now))
+    Ok(now)
 }

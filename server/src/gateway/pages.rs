@@ -6,8 +6,10 @@ use tonic::body::Body;
 
 use super::{
     Gateway,
+    accept::is_gzip_accepted,
     discovery::{self, Form},
-    status::{Failed, Failure, json_response},
+    openapi, respond,
+    status::{Failed, Failure},
 };
 
 impl Gateway {
@@ -37,21 +39,30 @@ impl Gateway {
             ["api", version] => discovery::resources(&registry, "", version),
             ["apis", group] => discovery::group(&registry, group),
             ["apis", group, version] => discovery::resources(&registry, group, version),
+            ["openapi", "v2"] if openapi::is_json_accepted(text(header::ACCEPT)) => {
+                Some(openapi::everything(&registry))
+            }
+            ["openapi", "v2"] => return Err(Failure::not_acceptable("application/json")),
+            ["openapi", "v3"] => Some(openapi::index(&registry)),
+            ["openapi", "v3", "api", version] => openapi::document(&registry, "", version),
+            ["openapi", "v3", "apis", group, version] => {
+                openapi::document(&registry, group, version)
+            }
             _ => None,
         };
         let page = page.ok_or_else(Failure::no_such_resource)?;
         if method != Method::GET {
             return Err(Failure::method_not_allowed());
         }
-        Ok(told(&page, form.content_type()))
+        Ok(told(&page, form.content_type(), is_gzip_accepted(headers)))
     }
 }
 
-fn told(page: &Value, content_type: &'static str) -> Response<Body> {
-    let mut response = json_response(StatusCode::OK, page.to_string().into());
+fn told(page: &Value, content_type: &'static str, gzip: bool) -> Response<Body> {
+    let mut response = respond::whole(StatusCode::OK, page.to_string().into(), gzip);
     let headers = response.headers_mut();
     let content_type = HeaderValue::from_static(content_type);
     headers.insert(header::CONTENT_TYPE, content_type);
-    headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+    headers.append(header::VARY, HeaderValue::from_static("Accept"));
     response
 }

@@ -247,6 +247,17 @@ fn unknown_match(given: &str) -> Cause {
     Cause::of_value(Fault::NotSupported, field, &given.into(), supported)
 }
 
+/// What becomes of fields that a kind does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unknown {
+    /// They are dropped.
+    Drop,
+    /// They are dropped, and the client is told.
+    Warn,
+    /// The request is refused.
+    Refuse,
+}
+
 /// The options of a create, update or patch that the query holds.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteOptions {
@@ -254,22 +265,23 @@ pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
     /// Who writes; empty: unknown.
     pub(crate) field_manager: String,
-    /// Whether conflicts of a server-side apply are overruled.
-    pub(crate) force: bool,
+    /// `fieldValidation`.
+    pub(crate) unknown: Unknown,
 }
 
 impl WriteOptions {
     /// `options`: whose they are, such as `CreateOptions`.
     pub(crate) fn parse(query: &Query, options: &'static str) -> Result<Self, Failed> {
         let dry_run = dry_run(query.all("dryRun"), options)?;
-        let validation = query.get("fieldValidation");
-        let known = ["Ignore", "Strict", "Warn"];
-        if !validation.is_empty() && !known.contains(&validation) {
-            let field = "fieldValidation";
-            return Err(Failure::unsupported_option(
-                options, field, validation, &known,
-            ));
-        }
+        let unknown = match query.get("fieldValidation") {
+            "Ignore" => Unknown::Drop,
+            "" | "Warn" => Unknown::Warn,
+            "Strict" => Unknown::Refuse,
+            other => {
+                let (field, known) = ("fieldValidation", ["Ignore", "Strict", "Warn"]);
+                return Err(Failure::unsupported_option(options, field, other, &known));
+            }
+        };
         let field_manager = query.get("fieldManager");
         if field_manager.len() > 128 || field_manager.chars().any(char::is_control) {
             let problem = "must be printable and at most 128 bytes";
@@ -279,7 +291,7 @@ impl WriteOptions {
         Ok(Self {
             dry_run,
             field_manager: field_manager.to_owned(),
-            force: query.flag("force").unwrap_or(false),
+            unknown,
         })
     }
 }

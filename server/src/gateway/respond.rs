@@ -32,6 +32,21 @@ pub(crate) fn whole(code: StatusCode, json: Vec<u8>, gzip: bool) -> Response<Bod
     json_response(code, json.into())
 }
 
+/// A response with warnings for whoever sent the request.
+pub(crate) fn warned(mut response: Response<Body>, warnings: &[String]) -> Response<Body> {
+    for warning in warnings.iter().take(MAX_WARNINGS) {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        // What no header can hold is left out: the field is dropped all the same.
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            response.headers_mut().append(header::WARNING, value);
+        }
+    }
+    response
+}
+
+/// Headers have limits of their own; who does not read ten warnings reads no hundred.
+const MAX_WARNINGS: usize = 10;
+
 /// A response whose first piece is there.
 pub(crate) fn pieces<S, E>(first: Piece, rest: S, gzip: bool) -> Response<Body>
 where

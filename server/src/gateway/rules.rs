@@ -7,8 +7,9 @@ use super::{
     cause::{Cause, Fault},
     kinds::Kind,
     object,
+    query::Unknown,
     status::{Failed, Failure},
-    validation,
+    strict, validation,
 };
 use crate::limits::{GATEWAY_MAX_FINALIZERS, MAX_LABELS};
 
@@ -43,6 +44,27 @@ pub(crate) fn of_kind(value: Value, kind: &Kind) -> Result<Map<String, Value>, F
         *metadata = Value::Object(Map::new());
     }
     Ok(object)
+}
+
+/// Drops the fields that a kind does not have, and says which, as far as the client wants to
+/// know of them.
+pub(crate) fn known_fields(
+    kind: &Kind,
+    object: Map<String, Value>,
+    unknown: Unknown,
+) -> Result<(Map<String, Value>, Vec<String>), Failed> {
+    let mut value = Value::Object(object);
+    let told = strict::prune(kind, &mut value);
+    if unknown == Unknown::Refuse && !told.is_empty() {
+        return Err(Failure::bad_request(strict::refusal(kind, &told)));
+    }
+    let warnings = told.iter().filter(|_| unknown == Unknown::Warn);
+    let warnings = warnings.map(|path| strict::warning(path)).collect();
+    let object = match value {
+        Value::Object(object) => object,
+        _ => Map::new(),
+    };
+    Ok((object, warnings))
 }
 
 /// Checks that an object says no other name and namespace than the path, and sets them.

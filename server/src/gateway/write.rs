@@ -65,11 +65,13 @@ impl Gateway {
         let body = body::read(body, self.max_body_bytes()).await?;
         let value = body::parse(media_type, &body)?;
         let value = rules::of_kind(value, &target.kind)?;
+        let (value, warnings) = rules::known_fields(&target.kind, value, options.unknown)?;
         let object = self
             .create_object(target, "", value, options.dry_run)
             .await?;
         let json = View::new(&target.kind, accepted.form).json(&object);
-        Ok(respond::whole(StatusCode::CREATED, json, accepted.gzip))
+        let response = respond::whole(StatusCode::CREATED, json, accepted.gzip);
+        Ok(respond::warned(response, &warnings))
     }
 
     /// Creates an object; `name`: where the path says it.
@@ -166,7 +168,8 @@ impl Gateway {
         let media_type = body::media_type(headers);
         let body = body::read(body, self.max_body_bytes()).await?;
         let value = body::parse(media_type, &body)?;
-        let mut value = rules::of_kind(value, &target.kind)?;
+        let value = rules::of_kind(value, &target.kind)?;
+        let (mut value, warnings) = rules::known_fields(&target.kind, value, options.unknown)?;
         rules::in_place(&mut value, &target.namespace, name)?;
         let value = Value::Object(value);
         let change = |_: &Object| Ok(value.clone());
@@ -174,7 +177,8 @@ impl Gateway {
             .change(target, name, scope, options.dry_run, change)
             .await?;
         let json = View::new(&target.kind, accepted.form).json(&object);
-        Ok(respond::whole(StatusCode::OK, json, accepted.gzip))
+        let response = respond::whole(StatusCode::OK, json, accepted.gzip);
+        Ok(respond::warned(response, &warnings))
     }
 
     /// Changes an object as `change` says of its present version; again, if others have
