@@ -1,6 +1,7 @@
 //! Kubernetes' wire format over the same store: what can be told without store and network.
 #![allow(dead_code)] // Until the requests that use these modules are served.
 
+mod accept;
 mod cause;
 mod discovery;
 mod fields;
@@ -10,4 +11,5 @@ mod names;
 mod openapi;
 mod patch;
 mod strict;
+mod table;
 mod validation;
