@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    accept,
     kinds::{Group, GroupVersion, Kind, Registry, STATUS_VERBS},
+    media,
 };
 
 /// The version of Kubernetes whose wire format this is. Clients switch features by it.
@@ -27,7 +27,7 @@ pub(crate) enum Form {
 impl Form {
     /// The first form that an `Accept` header names; plain where it names none of them.
     pub(crate) fn accepted(accept: &str) -> Self {
-        for range in accept::ranges(accept) {
+        for range in media::ranges(accept) {
             if range.is_plain_json() {
                 return Self::Plain;
             }

@@ -19,14 +19,14 @@ use xxhash_rust::xxh3::xxh3_64;
 
 pub(crate) use self::schema::top_level_fields;
 use super::{
-    accept,
     kinds::{Kind, Registry},
+    media,
 };
 
 /// A client that sends this `Accept` header can read JSON. Those that ask for protobuf only
 /// would take JSON for damaged protobuf.
 pub(crate) fn is_json_accepted(accept: &str) -> bool {
-    accept.trim().is_empty() || accept::ranges(accept).any(|range| range.takes_json())
+    accept.trim().is_empty() || media::ranges(accept).any(|range| range.takes_json())
 }
 
 /// Which OpenAPI: they name and place schemas differently.
