@@ -230,3 +230,33 @@ async fn what_a_client_accepts_is_what_it_gets() {
     let neither = get("application/vnd.kubernetes.protobuf").await;
     assert_eq!(neither.failure(), refused(406, "NotAcceptable"));
 }
+
+#[tokio::test]
+async fn lists_objects_and_watches_come_as_tables_for_those_who_ask() {
+    let kube = filled(2).await;
+    let accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+    let headers = [("accept", accept)];
+    let table = async |path: &str| kube.ask(Method::GET, path, &headers, "").await.ok();
+    let all = table(&format!("{PODS}?limit=1")).await;
+    assert_eq!(all["kind"], "Table");
+    assert_eq!(all["columnDefinitions"][0]["name"], "Name");
+    assert_eq!(all["rows"].as_array().unwrap().len(), 1);
+    assert_eq!(all["rows"][0]["cells"][0], "p0");
+    assert_eq!(all["rows"][0]["object"]["kind"], "PartialObjectMetadata");
+    assert!(all["metadata"]["continue"].is_string());
+    let one = table(&format!("{PODS}/p1?includeObject=Object")).await;
+    assert_eq!(one["rows"][0]["object"]["kind"], "Pod");
+    let bare = table(&format!("{PODS}?includeObject=None")).await;
+    assert_eq!(bare["rows"][1].get("object"), None);
+    let odd = kube.get(&format!("{PODS}?includeObject=Some")).await;
+    assert_eq!(odd.failure(), refused(400, "BadRequest"));
+    let empty = table("/api/v1/nodes").await;
+    assert_eq!(empty["rows"], json!([]));
+
+    let mut watch = kube.watch_as(&format!("{PODS}?watch=1"), &headers).await;
+    let (first, second) = (watch.next().await.unwrap(), watch.next().await.unwrap());
+    assert_eq!(first["object"]["rows"][0]["cells"][0], "p0");
+    assert!(first["object"]["columnDefinitions"].is_array());
+    assert_eq!(second["object"]["rows"][0]["cells"][0], "p1");
+    assert!(second["object"]["columnDefinitions"].is_null());
+}

@@ -2,7 +2,10 @@
 
 use http::{HeaderMap, header};
 
-use super::status::{Failed, Failure};
+use super::{
+    media,
+    status::{Failed, Failure},
+};
 
 /// How objects are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,29 +71,16 @@ fn takes(coding: &str, name: &str) -> bool {
 }
 
 /// What a media range comes to; `None` if it is nothing that can be given.
-fn form(range: &str) -> Option<Form> {
-    if quality(range) <= 0.0 {
+fn form(text: &str) -> Option<Form> {
+    let range = media::ranges(text).next()?;
+    if quality(text) <= 0.0 || !range.takes_json() {
         return None;
     }
-    let mut parts = range.split(';').map(str::trim);
-    let media = parts.next()?.to_ascii_lowercase();
-    if !matches!(media.as_str(), "application/json" | "application/*" | "*/*") {
-        return None;
-    }
-    let (mut shown_as, mut group, mut version) = ("", "", "");
-    for parameter in parts {
-        match parameter.split_once('=') {
-            Some(("as", value)) => shown_as = value,
-            Some(("g", value)) => group = value,
-            Some(("v", value)) => version = value,
-            _ => {}
-        }
-    }
-    let known = group == "meta.k8s.io" && matches!(version, "v1" | "v1beta1");
-    match shown_as {
+    let is_known = range.group == "meta.k8s.io" && matches!(range.version, "v1" | "v1beta1");
+    match range.kind {
         "" => Some(Form::Object),
-        "Table" if known => Some(Form::Table),
-        "PartialObjectMetadata" | "PartialObjectMetadataList" if known => Some(Form::Metadata),
+        "Table" if is_known => Some(Form::Table),
+        "PartialObjectMetadata" | "PartialObjectMetadataList" if is_known => Some(Form::Metadata),
         _ => None,
     }
 }

@@ -6,15 +6,13 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, Response, StatusCode};
+use http::{Response, StatusCode};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tonic::body::Body;
 
 use super::{
-    Gateway,
-    accept::Accepted,
-    body,
+    Asked, Gateway, body,
     cause::{Cause, Fault},
     kinds::Kind,
     object,
@@ -23,7 +21,6 @@ use super::{
     query::{Query, WriteOptions},
     respond, rules,
     status::{Failed, Failure},
-    view::View,
     write::Scope,
 };
 use crate::store::Object;
@@ -35,17 +32,14 @@ const APPLY: &str = "application/apply-patch+yaml";
 impl Gateway {
     pub(super) async fn amend(
         &self,
-        target: &Target,
-        name: &str,
-        scope: Scope,
-        query: &Query,
-        headers: &HeaderMap,
+        asked: &Asked<'_>,
         body: Body,
-        accepted: Accepted,
     ) -> Result<Response<Body>, Failed> {
+        let (target, name, scope) = (&asked.target, asked.name(), asked.scope());
         let kind = &target.kind;
-        let options = WriteOptions::parse(query, OPTIONS)?;
-        let media_type = body::media_type(headers);
+        let options = WriteOptions::parse(&asked.query, OPTIONS)?;
+        let view = self.view(asked)?;
+        let media_type = body::media_type(asked.headers);
         let applies = media_type == APPLY;
         let form = match PatchKind::of(media_type) {
             Some(PatchKind::Strategic) if !kind.takes_strategic_merge() => None,
@@ -53,7 +47,7 @@ impl Gateway {
             form => form,
         };
         let form = form.ok_or_else(|| unsupported(kind))?;
-        check_options(&options, query, applies)?;
+        check_options(&options, &asked.query, applies)?;
         let body = body::read(body, self.max_body_bytes()).await?;
         let patch = match applies {
             true => body::yaml(&body)?,
@@ -80,8 +74,8 @@ impl Gateway {
                 (StatusCode::OK, changed.await?)
             }
         };
-        let json = View::new(kind, accepted.form).json(&object);
-        let response = respond::whole(code, json, accepted.gzip);
+        let json = view.json(&object);
+        let response = respond::whole(code, json, asked.accepted.gzip);
         Ok(respond::warned(response, &warnings.into_inner()))
     }
 

@@ -2,11 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::kinds::{Group, GroupVersion, Kind, Registry, STATUS_VERBS};
+use super::{
+    kinds::{Group, GroupVersion, Kind, Registry, STATUS_VERBS},
+    media,
+};
 
 /// The version of Kubernetes whose wire format this is. Clients switch features by it.
 const MAJOR: &str = "1";
 const MINOR: &str = "34";
+
+const JSON: &str = "application/json";
 
 /// The forms in which discovery of everything can be asked for at `/api` and `/apis`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,26 +27,17 @@ pub(crate) enum Form {
 impl Form {
     /// The first form that an `Accept` header names; plain where it names none of them.
     pub(crate) fn accepted(accept: &str) -> Self {
-        for range in accept.split(',') {
-            let mut parts = range.split(';').map(str::trim);
-            let media = parts.next().unwrap_or_default();
-            let (mut group, mut version, mut kind) = ("", "", "");
-            for part in parts {
-                match part.split_once('=') {
-                    Some(("g", value)) => group = value,
-                    Some(("v", value)) => version = value,
-                    Some(("as", value)) => kind = value,
-                    _ => {}
-                }
+        for range in media::ranges(accept) {
+            if range.is_plain_json() {
+                return Self::Plain;
             }
-            match (media, group, version, kind) {
-                ("application/json", "apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList") => {
-                    return Self::Aggregated;
-                }
-                ("application/json", "apidiscovery.k8s.io", "v2beta1", "APIGroupDiscoveryList") => {
-                    return Self::AggregatedBeta;
-                }
-                ("application/json" | "application/*" | "*/*", "", "", "") => return Self::Plain,
+            let kind = (range.media, range.group, range.kind);
+            if kind != (JSON, "apidiscovery.k8s.io", "APIGroupDiscoveryList") {
+                continue;
+            }
+            match range.version {
+                "v2" => return Self::Aggregated,
+                "v2beta1" => return Self::AggregatedBeta,
                 _ => {}
             }
         }
@@ -51,7 +47,7 @@ impl Form {
     /// The content type of the answer: clients tell by it which form they got.
     pub(crate) fn content_type(self) -> &'static str {
         match self {
-            Self::Plain => "application/json",
+            Self::Plain => JSON,
             Self::Aggregated => {
                 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
             }

@@ -10,10 +10,9 @@ use http::{Response, StatusCode};
 use tonic::body::Body;
 
 use super::{
-    Gateway,
-    accept::Accepted,
+    Asked, Gateway,
     path::Target,
-    query::{ListOptions, Match, Query, Version, invalid_token},
+    query::{ListOptions, Match, Version, invalid_token},
     respond::{self, Piece},
     selector,
     status::{Failed, Failure},
@@ -28,13 +27,8 @@ use crate::{
 };
 
 impl Gateway {
-    pub(super) async fn get(
-        &self,
-        target: &Target,
-        name: &str,
-        query: &Query,
-        accepted: Accepted,
-    ) -> Result<Response<Body>, Failed> {
+    pub(super) async fn get(&self, asked: &Asked<'_>) -> Result<Response<Body>, Failed> {
+        let (target, query, name) = (&asked.target, &asked.query, asked.name());
         match Version::parse(query.get("resourceVersion"))? {
             Version::Any => {}
             Version::Unset => self.hub().settle().await.map(drop)?,
@@ -42,9 +36,8 @@ impl Gateway {
         }
         let object = self.find(target, name).await?;
         let object = object.ok_or_else(|| Failure::not_found(&target.kind, name))?;
-        let view = View::new(&target.kind, accepted.form);
-        let json = view.json(&object);
-        Ok(respond::whole(StatusCode::OK, json, accepted.gzip))
+        let json = self.view(asked)?.json(&object);
+        Ok(respond::whole(StatusCode::OK, json, asked.accepted.gzip))
     }
 
     /// The object as the hub has it. A name that cannot be has none.
@@ -61,20 +54,16 @@ impl Gateway {
         Ok(object)
     }
 
-    pub(super) async fn list(
-        &self,
-        target: &Target,
-        query: &Query,
-        accepted: Accepted,
-    ) -> Result<Response<Body>, Failed> {
-        let options = ListOptions::of_list(query)?;
+    pub(super) async fn list(&self, asked: &Asked<'_>) -> Result<Response<Body>, Failed> {
+        let target = &asked.target;
+        let options = ListOptions::of_list(&asked.query)?;
         let selector = self.selector(target, &options)?;
         let (reader, given) = self.reader(&selector, &options).await?;
         // From whatever is here, Kubernetes gives all of it.
         let is_limited = options.version != Version::Any || !options.next.is_empty();
         let mut listing = Listing {
             gateway: self.clone(),
-            view: View::new(&target.kind, accepted.form),
+            view: self.view(asked)?,
             reader,
             fingerprint: selector.hash(),
             is_plain: selector.labels().is_empty() && selector.fields().is_empty(),
@@ -93,7 +82,13 @@ impl Gateway {
             }
             Some((piece, listing))
         });
-        Ok(respond::pieces(first, rest, accepted.gzip))
+        Ok(respond::pieces(first, rest, asked.accepted.gzip))
+    }
+
+    /// How the client wants to see what it asks for.
+    pub(super) fn view(&self, asked: &Asked<'_>) -> Result<View, Failed> {
+        let now = self.service.options().clock.now();
+        View::new(&asked.target.kind, asked.accepted.form, &asked.query, now)
     }
 
     pub(super) fn selector(
@@ -238,9 +233,7 @@ impl Listing {
                 bytes: GATEWAY_PIECE_BYTES,
             };
             let page = self.reader.next(self.gateway.hub(), limit).await?;
-            for object in &page.objects {
-                self.view.item(object, &mut bytes);
-            }
+            self.view.items(&page.objects, &mut bytes);
             self.given += page.objects.len() as u64;
             self.left = self.left.saturating_sub(page.objects.len());
             match page.next {

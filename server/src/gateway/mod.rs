@@ -11,6 +11,7 @@ mod fields;
 mod kinds;
 mod labels;
 mod list;
+mod media;
 mod names;
 mod object;
 mod openapi;
@@ -24,6 +25,7 @@ mod rules;
 mod selector;
 mod status;
 mod strict;
+mod table;
 mod validation;
 mod view;
 mod watch;
@@ -107,19 +109,20 @@ impl Gateway {
                     return self.page(&parts.method, &segments, &parts.headers);
                 }
             };
-            let request = Asked {
+            let asked = Asked {
                 method: &parts.method,
                 headers: &parts.headers,
+                accepted: Accepted::of(&parts.headers)?,
                 query,
                 target,
             };
-            self.serve(request, body, connection).await
+            self.serve(&asked, body, connection).await
         };
         // A panic would end the response without a word.
         match AssertUnwindSafe(asked).catch_unwind().await {
             Ok(Ok(response)) => response,
-            Ok(Err(failed)) => failed.into_response(),
-            Err(_) => Failure::internal("the server failed; its log says how").into_response(),
+            Ok(Err(failed)) => failed.to_response(),
+            Err(_) => Failure::internal("the server failed; its log says how").to_response(),
         }
     }
 
@@ -138,12 +141,11 @@ impl Gateway {
 
     async fn serve(
         &self,
-        asked: Asked<'_>,
+        asked: &Asked<'_>,
         body: Body,
         connection: Arc<Connection>,
     ) -> Result<Response<Body>, Failed> {
-        let verb = Verb::of(&asked)?;
-        let accepted = Accepted::of(asked.headers)?;
+        let verb = Verb::of(asked)?;
         // Watches have seats of their own; so neither can take the other's place.
         let seat = match verb {
             Verb::Watch => None,
@@ -154,7 +156,7 @@ impl Gateway {
                 Some(seat.map_err(|max| Failure::too_many_requests(max, what))?)
             }
         };
-        let answer = self.carry_out(verb, &asked, accepted, body, connection);
+        let answer = self.carry_out(verb, asked, body, connection);
         let answer = tokio::time::timeout(self.timeout, answer).await;
         drop(seat);
         answer.unwrap_or_else(|_elapsed| {
@@ -167,39 +169,18 @@ impl Gateway {
         &self,
         verb: Verb,
         asked: &Asked<'_>,
-        accepted: Accepted,
         body: Body,
         connection: Arc<Connection>,
     ) -> Result<Response<Body>, Failed> {
-        let Asked {
-            headers,
-            query,
-            target,
-            ..
-        } = asked;
-        let (name, scope) = match &target.object {
-            Part::Collection => ("", Scope::Main),
-            Part::Object(name) => (name.as_str(), Scope::Main),
-            Part::Status(name) => (name.as_str(), Scope::Status),
-        };
         match verb {
-            Verb::Get => self.get(target, name, query, accepted).await,
-            Verb::List => self.list(target, query, accepted).await,
-            Verb::Watch => self.watch(target, query, accepted, connection).await,
-            Verb::Create => self.create(target, query, headers, body, accepted).await,
-            Verb::Update => {
-                self.update(target, name, scope, query, headers, body, accepted)
-                    .await
-            }
-            Verb::Patch => {
-                self.amend(target, name, scope, query, headers, body, accepted)
-                    .await
-            }
-            Verb::Delete => {
-                self.delete(target, name, query, headers, body, accepted)
-                    .await
-            }
-            Verb::DeleteCollection => self.delete_collection(target, query, headers, body).await,
+            Verb::Get => self.get(asked).await,
+            Verb::List => self.list(asked).await,
+            Verb::Watch => self.watch(asked, connection).await,
+            Verb::Create => self.create(asked, body).await,
+            Verb::Update => self.update(asked, body).await,
+            Verb::Patch => self.amend(asked, body).await,
+            Verb::Delete => self.delete(asked, body).await,
+            Verb::DeleteCollection => self.delete_collection(asked, body).await,
         }
     }
 }
@@ -208,8 +189,27 @@ impl Gateway {
 struct Asked<'a> {
     method: &'a Method,
     headers: &'a HeaderMap,
+    accepted: Accepted,
     query: Query,
     target: Target,
+}
+
+impl Asked<'_> {
+    /// The object's name; empty for a collection.
+    fn name(&self) -> &str {
+        match &self.target.object {
+            Part::Collection => "",
+            Part::Object(name) | Part::Status(name) => name,
+        }
+    }
+
+    /// Which part of the object it is about.
+    fn scope(&self) -> Scope {
+        match &self.target.object {
+            Part::Collection | Part::Object(_) => Scope::Main,
+            Part::Status(_) => Scope::Status,
+        }
+    }
 }
 
 /// What is asked of objects.

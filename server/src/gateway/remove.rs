@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use http::{HeaderMap, Response, StatusCode};
+use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use tonic::body::Body;
 
 use super::{
-    Gateway,
-    accept::Accepted,
-    body,
+    Asked, Gateway, body,
     cause::{Cause, Fault},
     kinds::Kind,
     object,
@@ -18,7 +16,6 @@ use super::{
     query::{ListOptions, Query, dry_run},
     respond,
     status::{Failed, Failure, deleted, json_response},
-    view::View,
 };
 use crate::{
     limits::{GATEWAY_DELETIONS_AT_A_TIME, GATEWAY_MAX_ATTEMPTS},
@@ -53,16 +50,12 @@ struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    async fn read(
-        query: &Query,
-        headers: &HeaderMap,
-        body: Body,
-        limit: usize,
-    ) -> Result<Self, Failed> {
+    async fn read(asked: &Asked<'_>, body: Body, limit: usize) -> Result<Self, Failed> {
+        let query = &asked.query;
         let bytes = body::read(body, limit).await?;
         let given = match bytes.is_empty() {
             true => Value::Null,
-            false => body::parse(body::media_type(headers), &bytes)?,
+            false => body::parse(body::media_type(asked.headers), &bytes)?,
         };
         if !given.is_object() && !given.is_null() {
             return Err(Failure::bad_request("DeleteOptions must be a JSON object"));
@@ -140,16 +133,12 @@ enum Deleted {
 impl Gateway {
     pub(super) async fn delete(
         &self,
-        target: &Target,
-        name: &str,
-        query: &Query,
-        headers: &HeaderMap,
+        asked: &Asked<'_>,
         body: Body,
-        accepted: Accepted,
     ) -> Result<Response<Body>, Failed> {
-        let limit = self.max_body_bytes();
-        let options = DeleteOptions::read(query, headers, body, limit).await?;
-        let view = View::new(&target.kind, accepted.form);
+        let (target, name) = (&asked.target, asked.name());
+        let options = DeleteOptions::read(asked, body, self.max_body_bytes()).await?;
+        let view = self.view(asked)?;
         let object = match self.delete_object(target, name, &options).await? {
             Deleted::Gone(last) if SHOWN_WHEN_DELETED.contains(&target.kind.qualified()) => last,
             Deleted::Gone(last) => {
@@ -159,7 +148,7 @@ impl Gateway {
             Deleted::Marked(object) => object,
         };
         let json = view.json(&object);
-        Ok(respond::whole(StatusCode::OK, json, accepted.gzip))
+        Ok(respond::whole(StatusCode::OK, json, asked.accepted.gzip))
     }
 
     async fn delete_object(
@@ -230,15 +219,13 @@ impl Gateway {
     /// Deletes what a list would show, one by one: what fails on the way leaves the rest.
     pub(super) async fn delete_collection(
         &self,
-        target: &Target,
-        query: &Query,
-        headers: &HeaderMap,
+        asked: &Asked<'_>,
         body: Body,
     ) -> Result<Response<Body>, Failed> {
         const PAGE: PageLimit = crate::limits::EXPORT_PAGE;
-        let list = ListOptions::of_list(query)?;
-        let limit = self.max_body_bytes();
-        let options = DeleteOptions::read(query, headers, body, limit).await?;
+        let target = &asked.target;
+        let list = ListOptions::of_list(&asked.query)?;
+        let options = DeleteOptions::read(asked, body, self.max_body_bytes()).await?;
         let selector = self.selector(target, &list)?;
         let (mut reader, _) = self.reader(&selector, &list).await?;
         let mut left = list.limit.unwrap_or(usize::MAX);

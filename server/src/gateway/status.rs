@@ -114,7 +114,7 @@ impl Failure {
     }
 
     /// The Status as a response.
-    pub(crate) fn into_response(self: Box<Self>) -> Response<Body> {
+    pub(crate) fn to_response(&self) -> Response<Body> {
         let mut response = json_response(self.code, self.to_json().to_string().into());
         let headers = response.headers_mut();
         if let Some(seconds) = self.retry_after_seconds {

@@ -1,10 +1,18 @@
-//! How a client sees objects: each by itself, in a list, in the event of a watch.
+//! How a client sees objects: each by itself, in a list, in the event of a watch; as they are,
+//! as metadata only, or as rows of a table.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 
 use serde_json::{Value, json};
 
-use super::{accept::Form, kinds::Kind, object};
+use super::{
+    accept::Form,
+    kinds::Kind,
+    object,
+    query::Query,
+    status::{Failed, Failure},
+    table::{self, IncludeObject, TableOptions},
+};
 use crate::store::{Object, Revision};
 
 /// The form in which a client wants the objects of a kind.
@@ -12,7 +20,11 @@ use crate::store::{Object, Revision};
 pub(crate) struct View {
     pub(crate) kind: Arc<Kind>,
     api_version: String,
-    pub(crate) form: Form,
+    form: Form,
+    /// What the rows of a table carry.
+    include: IncludeObject,
+    /// Ages in a table count up to this.
+    now: SystemTime,
 }
 
 /// What ends a list.
@@ -25,12 +37,24 @@ pub(crate) struct ListEnd {
 }
 
 impl View {
-    pub(crate) fn new(kind: &Arc<Kind>, form: Form) -> Self {
-        Self {
+    pub(crate) fn new(
+        kind: &Arc<Kind>,
+        form: Form,
+        query: &Query,
+        now: SystemTime,
+    ) -> Result<Self, Failed> {
+        let include = query.get("includeObject");
+        let include = IncludeObject::parse(include).ok_or_else(|| {
+            let message = format!("unrecognized includeObject value: {include:?}");
+            Failure::bad_request(message)
+        })?;
+        Ok(Self {
             kind: kind.clone(),
             api_version: kind.api_version(),
             form,
-        }
+            include,
+            now,
+        })
     }
 
     /// Every client that has it sees the same bytes of an event.
@@ -38,42 +62,86 @@ impl View {
         self.form == Form::Object && self.kind.storage
     }
 
-    /// One object by itself.
-    pub(crate) fn object(&self, object: &Object, out: &mut Vec<u8>) {
+    /// The same, with ages up to another moment.
+    pub(crate) fn at(&mut self, now: SystemTime) {
+        self.now = now;
+    }
+
+    fn table(&self, objects: &[Value], metadata: Value, headers: bool) -> Value {
+        let options = TableOptions {
+            include: self.include,
+            now: self.now,
+            headers,
+        };
+        table::table(&self.kind, objects, metadata, options)
+    }
+
+    fn value(&self, object: &Object) -> Value {
+        object::value(object, &self.kind)
+    }
+
+    /// One object by itself. `headers`: a table says what its columns are.
+    fn object(&self, object: &Object, headers: bool, out: &mut Vec<u8>) {
         match self.form {
+            Form::Object => object::write(object, &self.api_version, &self.kind, out),
             Form::Metadata => object::write_partial(object, out),
-            _ => object::write(object, &self.api_version, &self.kind, out),
+            Form::Table => {
+                let metadata = json!({"resourceVersion": object.revision.to_string()});
+                let table = self.table(&[self.value(object)], metadata, headers);
+                out.extend_from_slice(table.to_string().as_bytes());
+            }
         }
     }
 
-    /// The same, as an own piece of JSON.
+    /// One object as a response.
     pub(crate) fn json(&self, object: &Object) -> Vec<u8> {
         let mut json = Vec::new();
-        self.object(object, &mut json);
+        self.object(object, true, &mut json);
         json.push(b'\n');
         json
     }
 
     /// What stands before the items of a list.
     pub(crate) fn begin_list(&self) -> Vec<u8> {
-        let (kind, api_version) = match self.form {
-            Form::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1"),
-            _ => (self.kind.list_kind.as_str(), self.api_version.as_str()),
+        let (mut head, items) = match self.form {
+            Form::Object => {
+                let kind = &self.kind.list_kind;
+                let head = json!({"kind": kind, "apiVersion": self.api_version});
+                (head, "items")
+            }
+            Form::Metadata => {
+                let kind = "PartialObjectMetadataList";
+                let head = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
+                (head, "items")
+            }
+            Form::Table => (self.table(&[], Value::Null, true), "rows"),
         };
-        let head = json!({"kind": kind, "apiVersion": api_version}).to_string();
-        let mut out = head.into_bytes();
+        if let Some(head) = head.as_object_mut() {
+            head.remove("metadata");
+            head.remove(items);
+        }
+        let mut out = head.to_string().into_bytes();
         // Open again.
         out.pop();
-        out.extend_from_slice(b",\"items\":[");
+        out.extend_from_slice(format!(",\"{items}\":[").as_bytes());
         out
     }
 
-    /// An item of a list.
-    pub(crate) fn item(&self, object: &Object, out: &mut Vec<u8>) {
-        if out.last() != Some(&b'[') {
-            out.push(b',');
+    /// Items of a list, after others or the first.
+    pub(crate) fn items(&self, objects: &[Arc<Object>], out: &mut Vec<u8>) {
+        if self.form == Form::Table {
+            let values: Vec<Value> = objects.iter().map(|object| self.value(object)).collect();
+            let table = self.table(&values, Value::Null, false);
+            for row in table["rows"].as_array().into_iter().flatten() {
+                part(out);
+                out.extend_from_slice(row.to_string().as_bytes());
+            }
+            return;
         }
-        self.object(object, out);
+        for object in objects {
+            part(out);
+            self.object(object, false, out);
+        }
     }
 
     /// What stands behind the items.
@@ -90,10 +158,10 @@ impl View {
         out.extend_from_slice(b"}\n");
     }
 
-    /// An event of a watch.
-    pub(crate) fn event(&self, what: &str, object: &Object, out: &mut Vec<u8>) {
+    /// An event of a watch. `is_first`: it is the first of its watch.
+    pub(crate) fn event(&self, what: &str, object: &Object, is_first: bool, out: &mut Vec<u8>) {
         begin_event(what, out);
-        self.object(object, out);
+        self.object(object, is_first, out);
         out.extend_from_slice(b"}\n");
     }
 
@@ -107,19 +175,25 @@ impl View {
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        let object = match self.form {
-            Form::Metadata => json!({
-                "kind": "PartialObjectMetadata",
-                "apiVersion": "meta.k8s.io/v1",
-                "metadata": metadata,
-            }),
-            _ => json!({
-                "kind": self.kind.kind,
-                "apiVersion": self.api_version,
-                "metadata": metadata,
-            }),
+        let (kind, api_version) = match self.form {
+            Form::Object => (self.kind.kind.as_str(), self.api_version.as_str()),
+            Form::Metadata | Form::Table => ("PartialObjectMetadata", "meta.k8s.io/v1"),
         };
+        let mut object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
+        if self.form == Form::Table {
+            let of_table = json!({"resourceVersion": revision.to_string()});
+            let mut table = self.table(&[], of_table, false);
+            table["rows"] = json!([{"cells": [], "object": object}]);
+            object = table;
+        }
         write_event("BOOKMARK", &object, out);
+    }
+}
+
+/// A comma, except before the first.
+fn part(out: &mut Vec<u8>) {
+    if out.last() != Some(&b'[') {
+        out.push(b',');
     }
 }
 

@@ -21,10 +21,8 @@ use tokio::time::Instant;
 use tonic::body::Body;
 
 use super::{
-    Gateway,
-    accept::Accepted,
-    path::Target,
-    query::{ListOptions, Query, Version},
+    Asked, Gateway,
+    query::{ListOptions, Version},
     status::{Failed, Failure, json_response},
     view::{View, write_event},
 };
@@ -44,20 +42,18 @@ const ENCODING: usize = ENCODINGS - 1;
 impl Gateway {
     pub(super) async fn watch(
         &self,
-        target: &Target,
-        query: &Query,
-        accepted: Accepted,
+        asked: &Asked<'_>,
         connection: Arc<Connection>,
     ) -> Result<Response<Body>, Failed> {
-        let options = ListOptions::of_watch(query)?;
-        let selector = self.selector(target, &options)?;
+        let options = ListOptions::of_watch(&asked.query)?;
+        let selector = self.selector(&asked.target, &options)?;
+        let view = self.view(asked)?;
         let limit = self.service.watch_limit();
         let seat = limit.seat(connection.peer())?;
         let stream = limit.stream(&connection)?;
         if self.service.is_leaving() {
             return Err(Failure::leaving());
         }
-        let view = View::new(&target.kind, accepted.form);
         let opened = match self.start_point(&options).await {
             Ok(start) => {
                 let mode = DeliveryMode::EveryChange;
@@ -94,6 +90,7 @@ impl Gateway {
             bookmark_at: now + settings.bookmark_interval,
             ends_at: now + life,
             ended: false,
+            has_begun: false,
             in_step: false,
             closing: Closing::default(),
             clock: settings.clock.clone(),
@@ -185,6 +182,8 @@ struct Watch {
     ends_at: Instant,
     /// The last line has been given.
     ended: bool,
+    /// The first event has.
+    has_begun: bool,
     /// It has had everything at some moment, so that what comes late now is late.
     in_step: bool,
     closing: Closing,
@@ -233,6 +232,7 @@ impl Pulled for Watch {
         }
         let mut lines = Vec::with_capacity(128 + 512 * step.deliveries.len());
         account::sent(&self.cursor, step, self.in_step, &self.clock);
+        self.view.at(self.clock.now());
         for delivery in &step.deliveries {
             self.event(delivery, &mut lines);
         }
@@ -297,7 +297,7 @@ impl Watch {
         }
     }
 
-    fn event(&self, delivery: &Delivery, lines: &mut Vec<u8>) {
+    fn event(&mut self, delivery: &Delivery, lines: &mut Vec<u8>) {
         let what = match delivery.kind {
             DeliveryKind::Existing | DeliveryKind::Added => "ADDED",
             DeliveryKind::Modified => "MODIFIED",
@@ -305,9 +305,10 @@ impl Watch {
             // Only of catching up, which is never asked for here.
             DeliveryKind::Unchanged | DeliveryKind::Upserted => return,
         };
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
         let encode = || {
             let mut line = Vec::new();
-            self.view.event(what, &delivery.object, &mut line);
+            self.view.event(what, &delivery.object, is_first, &mut line);
             Bytes::from(line)
         };
         let shared = match self.view.is_shared() {
@@ -316,7 +317,7 @@ impl Watch {
         };
         match shared {
             Some(line) => lines.extend_from_slice(line),
-            None => self.view.event(what, &delivery.object, lines),
+            None => self.view.event(what, &delivery.object, is_first, lines),
         }
     }
 

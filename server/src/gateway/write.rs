@@ -2,24 +2,21 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, Response, StatusCode};
+use http::{Response, StatusCode};
 use serde_json::{Map, Value};
 use tonic::body::Body;
 
 use super::{
-    Gateway,
-    accept::Accepted,
-    body,
+    Asked, Gateway, body,
     cause::Cause,
     definitions,
     kinds::Kind,
     object,
     path::Target,
-    query::{Query, WriteOptions},
+    query::WriteOptions,
     respond, rules,
     status::{Failed, Failure},
     validation::GENERATED_SUFFIX_BYTES,
-    view::View,
 };
 use crate::{
     limits::GATEWAY_MAX_ATTEMPTS,
@@ -54,14 +51,13 @@ pub(super) enum Scope {
 impl Gateway {
     pub(super) async fn create(
         &self,
-        target: &Target,
-        query: &Query,
-        headers: &HeaderMap,
+        asked: &Asked<'_>,
         body: Body,
-        accepted: Accepted,
     ) -> Result<Response<Body>, Failed> {
-        let options = WriteOptions::parse(query, "CreateOptions")?;
-        let media_type = body::media_type(headers);
+        let target = &asked.target;
+        let options = WriteOptions::parse(&asked.query, "CreateOptions")?;
+        let view = self.view(asked)?;
+        let media_type = body::media_type(asked.headers);
         let body = body::read(body, self.max_body_bytes()).await?;
         let value = body::parse(media_type, &body)?;
         let value = rules::of_kind(value, &target.kind)?;
@@ -69,8 +65,8 @@ impl Gateway {
         let object = self
             .create_object(target, "", value, options.dry_run)
             .await?;
-        let json = View::new(&target.kind, accepted.form).json(&object);
-        let response = respond::whole(StatusCode::CREATED, json, accepted.gzip);
+        let json = view.json(&object);
+        let response = respond::whole(StatusCode::CREATED, json, asked.accepted.gzip);
         Ok(respond::warned(response, &warnings))
     }
 
@@ -156,16 +152,13 @@ impl Gateway {
 
     pub(super) async fn update(
         &self,
-        target: &Target,
-        name: &str,
-        scope: Scope,
-        query: &Query,
-        headers: &HeaderMap,
+        asked: &Asked<'_>,
         body: Body,
-        accepted: Accepted,
     ) -> Result<Response<Body>, Failed> {
-        let options = WriteOptions::parse(query, "UpdateOptions")?;
-        let media_type = body::media_type(headers);
+        let (target, name, scope) = (&asked.target, asked.name(), asked.scope());
+        let options = WriteOptions::parse(&asked.query, "UpdateOptions")?;
+        let view = self.view(asked)?;
+        let media_type = body::media_type(asked.headers);
         let body = body::read(body, self.max_body_bytes()).await?;
         let value = body::parse(media_type, &body)?;
         let value = rules::of_kind(value, &target.kind)?;
@@ -176,8 +169,8 @@ impl Gateway {
         let object = self
             .change(target, name, scope, options.dry_run, change)
             .await?;
-        let json = View::new(&target.kind, accepted.form).json(&object);
-        let response = respond::whole(StatusCode::OK, json, accepted.gzip);
+        let json = view.json(&object);
+        let response = respond::whole(StatusCode::OK, json, asked.accepted.gzip);
         Ok(respond::warned(response, &warnings))
     }
 

@@ -18,16 +18,15 @@ use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
 pub(crate) use self::schema::top_level_fields;
-use super::kinds::{Kind, Registry};
+use super::{
+    kinds::{Kind, Registry},
+    media,
+};
 
 /// A client that sends this `Accept` header can read JSON. Those that ask for protobuf only
 /// would take JSON for damaged protobuf.
 pub(crate) fn is_json_accepted(accept: &str) -> bool {
-    accept.trim().is_empty()
-        || accept.split(',').any(|range| {
-            let media = range.split(';').next().unwrap_or_default().trim();
-            matches!(media, "application/json" | "application/*" | "*/*")
-        })
+    accept.trim().is_empty() || media::ranges(accept).any(|range| range.takes_json())
 }
 
 /// Which OpenAPI: they name and place schemas differently.
