@@ -7,9 +7,10 @@ use super::{
     media,
 };
 
-/// The version of Kubernetes whose wire format this is. Clients switch features by it.
+/// The version of Kubernetes whose wire format this is. Clients switch features by it, and
+/// kubectl warns where it is more than one minor version away from its own.
 const MAJOR: &str = "1";
-const MINOR: &str = "34";
+const MINOR: &str = "33";
 
 const JSON: &str = "application/json";
 
