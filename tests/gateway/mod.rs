@@ -4,6 +4,7 @@ mod bad_input;
 mod client;
 mod deletions;
 mod discovery;
+mod kubectl;
 mod lists;
 mod objects;
 mod patches;
