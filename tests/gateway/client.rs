@@ -53,7 +53,11 @@ pub fn refused(code: u16, reason: &str) -> (u16, String) {
     (code, reason.to_owned())
 }
 
-async fn send(server: &ServerHandle, request: Request<Full<Bytes>>) -> http::Response<Incoming> {
+/// Sends a request over a connection of its own.
+pub async fn send(
+    server: &ServerHandle,
+    request: Request<Full<Bytes>>,
+) -> http::Response<Incoming> {
     let io = server.in_memory().connect().await.unwrap();
     let (mut sender, connection) = http1::handshake(TokioIo::new(io)).await.unwrap();
     tokio::spawn(connection.with_upgrades());

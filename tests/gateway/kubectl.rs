@@ -6,6 +6,8 @@ use std::{
     process::{Output, Stdio},
 };
 
+use http::Request;
+use http_body_util::Full;
 use listwatch_server::{Server, ServerHandle};
 use serde_json::{Value, json};
 use tokio::{
@@ -14,6 +16,7 @@ use tokio::{
     time::timeout,
 };
 
+use super::client::send;
 use crate::harness::PATIENCE;
 
 /// A server, and a kubectl that knows nothing but it.
@@ -344,21 +347,13 @@ async fn kubectl_watches_and_waits() {
     let waiting = kubectl.command(&["wait", "--for=condition=Ready", "pod/b", "--timeout=60s"]);
     let mut waiting = { waiting }.spawn().unwrap();
     let status = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-    let file = kubectl.file("status.json", &status.to_string());
-    let address = kubectl.server.local_addr().unwrap();
-    let url = format!("http://{address}/api/v1/namespaces/default/pods/b/status");
-    let mut curl = Command::new("curl");
-    curl.args([
-        "--silent",
-        "--fail",
-        "--request",
-        "PATCH",
-        "--output",
-        "/dev/null",
-    ]);
-    curl.args(["--header", "Content-Type: application/merge-patch+json"]);
-    curl.arg("--data").arg(format!("@{}", text(&file))).arg(url);
-    assert!(curl.status().await.unwrap().success());
+    let path = "/api/v1/namespaces/default/pods/b/status";
+    let merge = "application/merge-patch+json";
+    let request = Request::patch(path)
+        .header("host", "test")
+        .header("content-type", merge);
+    let request = request.body(Full::from(status.to_string())).unwrap();
+    assert_eq!(send(&kubectl.server, request).await.status(), 200);
     let status = timeout(PATIENCE * 2, waiting.wait()).await;
     assert!(status.expect("it waits for ever").unwrap().success());
 }
