@@ -5,7 +5,11 @@ mod builtin;
 mod crd;
 mod merge_keys;
 
-use std::{cmp::Ordering, collections::HashMap, sync::Arc};
+use std::{
+    cmp::Ordering,
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
 
 use arc_swap::ArcSwap;
 use serde::Deserialize;
@@ -273,6 +277,8 @@ pub(crate) struct GroupVersion {
     pub(crate) name: String,
     /// Its kinds, ordered by resource.
     pub(crate) kinds: Vec<Arc<Kind>>,
+    /// Of its OpenAPI document, which never changes: another registry has another version.
+    pub(crate) document_hash: OnceLock<u64>,
 }
 
 impl Registry {
@@ -394,6 +400,7 @@ fn groups(kinds: &[Arc<Kind>]) -> Vec<Group> {
             None => group.versions.push(GroupVersion {
                 name: kind.version.clone(),
                 kinds: vec![Arc::clone(kind)],
+                document_hash: OnceLock::new(),
             }),
         }
     }

@@ -52,8 +52,11 @@ pub(crate) fn index(registry: &Registry) -> Value {
     for group in registry.groups() {
         for version in &group.versions {
             let place = place(&group.name, &version.name);
-            let document = document_of(&version.kinds).to_string();
-            let hash = xxh3_64(document.as_bytes());
+            // Asked for by every run of kubectl, and as long as all definitions together.
+            let hash = version.document_hash.get_or_init(|| {
+                let document = document_of(&version.kinds).to_string();
+                xxh3_64(document.as_bytes())
+            });
             let address = format!("/openapi/v3/{place}?hash={hash:016X}");
             paths.insert(place, json!({"serverRelativeURL": address}));
         }

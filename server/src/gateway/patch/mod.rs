@@ -1,6 +1,8 @@
 //! Patches in the forms that Kubernetes takes, applied to an object that is at hand.
 
+mod field_set;
 mod json_patch;
+pub(crate) mod server_side;
 mod strategic;
 
 use serde_json::Value;

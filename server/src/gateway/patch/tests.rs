@@ -248,6 +248,16 @@ fn a_template_s_lists_are_merged_as_a_pod_s() {
     assert_eq!(containers[1]["image"], "log:2");
 }
 
+#[test]
+fn long_lists_take_no_longer_than_their_length() {
+    let many = |image: &str| {
+        let items = (0..20_000).map(|i| json!({"name": i.to_string(), "image": image}));
+        json!({"spec": {"containers": items.collect::<Vec<_>>()}})
+    };
+    let patched = strategic("pods", many("1"), many("2")).unwrap();
+    assert_eq!(patched, many("2"));
+}
+
 /// JSON of a few names, so that patches meet objects.
 fn document() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
