@@ -81,9 +81,40 @@ async fn a_server_side_apply_creates_or_merges() {
     let again = kube.ask(Method::PATCH, &path, &headers, yaml).await;
     assert_eq!(again.status, 200);
     assert_eq!(again.ok(), made);
-    let more = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"l": "w"}});
-    let merged = kube.patch(&path, APPLY, &more).await.ok();
+    // What the same applier leaves out goes; what others applied stays.
+    let other = format!("{CONFIG_MAPS}/a?fieldManager=other");
+    let data = |data| json!({"apiVersion": "v1", "kind": "ConfigMap", "data": data});
+    let merged = kube
+        .patch(&other, APPLY, &data(json!({"l": "w"})))
+        .await
+        .ok();
     assert_eq!(merged["data"], json!({"k": "v", "l": "w"}));
+    let merged = kube
+        .patch(&path, APPLY, &data(json!({"m": "x"})))
+        .await
+        .ok();
+    assert_eq!(merged["data"], json!({"l": "w", "m": "x"}));
+    // Others are not overruled unless that is asked for.
+    let more = data(json!({"m": "y"}));
+    let refusal = kube.patch(&other, APPLY, &more).await;
+    assert_eq!(refusal.failure(), refused(409, "Conflict"));
+    let cause = &refusal.json()["details"]["causes"][0];
+    assert_eq!(cause["reason"], "FieldManagerConflict");
+    let forced = kube
+        .patch(&format!("{other}&force=true"), APPLY, &more)
+        .await
+        .ok();
+    assert_eq!(forced["data"], json!({"m": "y"}));
+    // Who writes otherwise leaves alone who applied what.
+    let merge = json!({"data": {"n": "z"}, "metadata": {"managedFields": []}});
+    let patched = kube
+        .patch(&format!("{CONFIG_MAPS}/a"), MERGE, &merge)
+        .await
+        .ok();
+    assert_eq!(
+        patched["metadata"]["managedFields"],
+        forced["metadata"]["managedFields"]
+    );
     let anonymous = kube.patch(&format!("{CONFIG_MAPS}/a"), APPLY, &more).await;
     assert_eq!(anonymous.failure(), refused(422, "Invalid"));
 }

@@ -1,8 +1,6 @@
 //! Patches: an object changed in part.
 //!
-//! A server-side apply creates the object, or merges what is applied into it, lists by the
-//! keys of their items. No one owns a field here: nothing is a conflict, and what was
-//! applied once and is left out later stays. `managedFields` are not kept.
+//! What a server-side apply does, and what it does not, stands in [`server_side`].
 
 use std::sync::Arc;
 
@@ -16,12 +14,15 @@ use super::{
     cause::{Cause, Fault},
     kinds::Kind,
     object,
-    patch::{self, PatchError, PatchKind},
+    patch::{
+        self, PatchError, PatchKind,
+        server_side::{self, Applier, ApplyError},
+    },
     path::Target,
     query::{Query, WriteOptions},
     respond, rules,
     status::{Failed, Failure},
-    write::Scope,
+    write::{Manner, Scope},
 };
 use crate::store::Object;
 
@@ -43,10 +44,11 @@ impl Gateway {
         let applies = media_type == APPLY;
         let form = match PatchKind::of(media_type) {
             Some(PatchKind::Strategic) if !kind.takes_strategic_merge() => None,
-            _ if applies => Some(PatchKind::Strategic),
             form => form,
         };
-        let form = form.ok_or_else(|| unsupported(kind))?;
+        if form.is_none() && !applies {
+            return Err(unsupported(kind));
+        }
         check_options(&options, &asked.query, applies)?;
         let body = body::read(body, self.max_body_bytes()).await?;
         let patch = match applies {
@@ -55,22 +57,21 @@ impl Gateway {
         };
         // Of the last attempt.
         let warnings = Mutex::new(Vec::new());
-        let (code, object) = match applies {
-            true => {
+        let (code, object) = match form {
+            None => {
                 let (wanted, unknown) =
                     rules::known_fields(kind, rules::of_kind(patch, kind)?, options.unknown)?;
                 *warnings.lock() = unknown;
-                self.apply(target, name, scope, wanted, options.dry_run)
-                    .await?
+                self.apply(asked, wanted, &options).await?
             }
-            false => {
+            Some(form) => {
                 let change = |before: &Object| {
                     let now = patched(target, before, form, &patch)?;
                     let (now, unknown) = rules::known_fields(kind, now, options.unknown)?;
                     *warnings.lock() = unknown;
                     Ok(Value::Object(now))
                 };
-                let changed = self.change(target, name, scope, options.dry_run, change);
+                let changed = self.change(target, name, scope, options.plain(), change);
                 (StatusCode::OK, changed.await?)
             }
         };
@@ -82,31 +83,57 @@ impl Gateway {
     /// A server-side apply: create or merge.
     async fn apply(
         &self,
-        target: &Target,
-        name: &str,
-        scope: Scope,
+        asked: &Asked<'_>,
         mut wanted: Map<String, Value>,
-        dry_run: bool,
+        options: &WriteOptions,
     ) -> Result<(StatusCode, Arc<Object>), Failed> {
+        let (target, name, scope) = (&asked.target, asked.name(), asked.scope());
+        let kind = &target.kind;
         rules::in_place(&mut wanted, &target.namespace, name)?;
         let managed = wanted.get("metadata").and_then(|m| m.get("managedFields"));
         if managed.is_some_and(|managed| !managed.is_null()) {
             let message = "metadata.managedFields must be nil";
             return Err(Failure::bad_request(message));
         }
+        let wanted = Value::Object(wanted);
+        let (now, api_version) = (self.time(), kind.api_version());
+        let applier = Applier {
+            manager: &options.field_manager,
+            force: options.force,
+            subresource: match scope {
+                Scope::Main => "",
+                Scope::Status => "status",
+            },
+            api_version: &api_version,
+            now: &now,
+        };
+        let manner = Manner {
+            dry_run: options.dry_run,
+            applies: true,
+        };
+        let merged = |was: Option<&Value>| {
+            server_side::apply(was, &wanted, &kind.merge_keys, applier).map_err(|error| {
+                let message = error.to_string();
+                match error {
+                    ApplyError::Unfit(problem) => Failure::unfit_patch(kind, name, &problem),
+                    ApplyError::Conflict(conflicts) => {
+                        let causes = conflicts.iter().map(|conflict| conflict.to_json());
+                        Failure::applied_by_others(kind, name, message, causes.collect())
+                    }
+                }
+            })
+        };
         self.hub().settle().await?;
         if scope == Scope::Main && self.find(target, name).await?.is_none() {
-            let made = self.create_object(target, name, wanted.clone(), dry_run);
-            match made.await {
+            let made = rules::of_kind(merged(None)?, kind)?;
+            match self.create_object(target, name, made, manner).await {
                 // Someone was faster: there is something to merge with.
                 Err(failed) if failed.is_already_exists() => {}
                 made => return Ok((StatusCode::CREATED, made?)),
             }
         }
-        let wanted = Value::Object(wanted);
-        let form = PatchKind::Strategic;
-        let change = |before: &Object| patched(target, before, form, &wanted).map(Value::Object);
-        let changed = self.change(target, name, scope, dry_run, change).await?;
+        let change = |before: &Object| merged(Some(&json_of(kind, before)?));
+        let changed = self.change(target, name, scope, manner, change).await?;
         Ok((StatusCode::OK, changed))
     }
 }
@@ -138,6 +165,15 @@ fn unsupported(kind: &Kind) -> Failed {
     })
 }
 
+/// An object that can be changed in part.
+fn json_of(kind: &Kind, object: &Object) -> Result<Value, Failed> {
+    if object::is_json(object) {
+        return Ok(object::value(object, kind));
+    }
+    let problem = "the object's value is not JSON, and can only be replaced as a whole";
+    Err(Failure::unfit_patch(kind, object.key.name(), problem))
+}
+
 /// What a patch makes of an object.
 fn patched(
     target: &Target,
@@ -146,11 +182,7 @@ fn patched(
     patch: &Value,
 ) -> Result<Map<String, Value>, Failed> {
     let (kind, name) = (&target.kind, before.key.name());
-    if !object::is_json(before) {
-        let problem = "the object's value is not JSON, and can only be replaced as a whole";
-        return Err(Failure::unfit_patch(kind, name, problem));
-    }
-    let was = object::value(before, kind);
+    let was = json_of(kind, before)?;
     let now = patch::apply(form, &was, patch, &kind.merge_keys).map_err(|error| match error {
         PatchError::Malformed(problem) => Failure::bad_request(problem),
         PatchError::Unfit(problem) => Failure::unfit_patch(kind, name, &problem),

@@ -21,14 +21,13 @@ use crate::store::{Content, Object, Revision};
 const CONTENT_TYPE: &str = "application/json";
 
 /// Metadata that an object's own fields give, whatever its JSON says.
-const OWN: [&str; 8] = [
+const OWN: [&str; 7] = [
     "name",
     "namespace",
     "uid",
     "resourceVersion",
     "labels",
     "creationTimestamp",
-    "managedFields",
     "selfLink",
 ];
 
@@ -179,7 +178,7 @@ pub(crate) fn content(mut value: Value, before: Option<&Object>) -> Content {
     let metadata = value.get_mut("metadata").and_then(Value::as_object_mut);
     let mut labels = std::collections::BTreeMap::new();
     if let Some(metadata) = metadata {
-        for kept_by_store in ["resourceVersion", "uid", "managedFields", "selfLink"] {
+        for kept_by_store in ["resourceVersion", "uid", "selfLink"] {
             metadata.remove(kept_by_store);
         }
         let given = metadata.get("labels").and_then(Value::as_object);

@@ -7,6 +7,7 @@ use percent_encoding::percent_decode_str;
 use super::{
     cause::{Cause, Fault},
     status::{Failed, Failure},
+    write::Manner,
 };
 use crate::{
     limits::{GATEWAY_MAX_QUERY_BYTES, GATEWAY_MAX_WATCH_SECONDS, MAX_TOKEN_BYTES},
@@ -267,9 +268,19 @@ pub(crate) struct WriteOptions {
     pub(crate) field_manager: String,
     /// `fieldValidation`.
     pub(crate) unknown: Unknown,
+    /// Fields are taken over from others who applied them.
+    pub(crate) force: bool,
 }
 
 impl WriteOptions {
+    /// How all but an apply writes.
+    pub(super) fn plain(&self) -> Manner {
+        Manner {
+            dry_run: self.dry_run,
+            applies: false,
+        }
+    }
+
     /// `options`: whose they are, such as `CreateOptions`.
     pub(crate) fn parse(query: &Query, options: &'static str) -> Result<Self, Failed> {
         let dry_run = dry_run(query.all("dryRun"), options)?;
@@ -292,6 +303,7 @@ impl WriteOptions {
             dry_run,
             field_manager: field_manager.to_owned(),
             unknown,
+            force: query.flag("force").unwrap_or(false),
         })
     }
 }

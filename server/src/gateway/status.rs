@@ -245,6 +245,18 @@ impl Failure {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).about(kind, name)
     }
 
+    /// An apply of fields that others have applied otherwise.
+    pub(crate) fn applied_by_others(
+        kind: &Kind,
+        name: &str,
+        message: String,
+        causes: Vec<Value>,
+    ) -> Failed {
+        let mut failure = Self::new(StatusCode::CONFLICT, "Conflict", message).about(kind, name);
+        failure.causes = causes;
+        failure
+    }
+
     /// There are more requests than are answered at a time.
     pub(crate) fn too_many_requests(limit: usize, what: &str) -> Failed {
         let message =

@@ -28,16 +28,26 @@ use crate::{
 };
 
 /// Metadata that a client does not decide.
-const SERVERS: [&str; 8] = [
+const SERVERS: [&str; 7] = [
     "uid",
     "resourceVersion",
     "creationTimestamp",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
     "generation",
-    "managedFields",
     "selfLink",
 ];
+/// Who applied which fields: only an apply decides it.
+const MANAGED: &str = "managedFields";
+
+/// How an object is to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Manner {
+    /// Not at all: only what would come of it is told.
+    pub(super) dry_run: bool,
+    /// By a server-side apply, which notes whose the fields are.
+    pub(super) applies: bool,
+}
 
 /// Which part of an object a write is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +73,7 @@ impl Gateway {
         let value = rules::of_kind(value, &target.kind)?;
         let (value, warnings) = rules::known_fields(&target.kind, value, options.unknown)?;
         let object = self
-            .create_object(target, "", value, options.dry_run)
+            .create_object(target, "", value, options.plain())
             .await?;
         let json = view.json(&object);
         let response = respond::whole(StatusCode::CREATED, json, asked.accepted.gzip);
@@ -76,7 +86,7 @@ impl Gateway {
         target: &Target,
         name: &str,
         mut value: Map<String, Value>,
-        dry_run: bool,
+        manner: Manner,
     ) -> Result<Arc<Object>, Failed> {
         let kind = &target.kind;
         rules::in_place(&mut value, &target.namespace, name)?;
@@ -94,6 +104,9 @@ impl Gateway {
         let created = self.time();
         if let Some(metadata) = metadata_mut(&mut given) {
             SERVERS.iter().for_each(|name| drop(metadata.remove(*name)));
+            if !manner.applies {
+                metadata.remove(MANAGED);
+            }
             metadata.retain(|_, value| !value.is_null());
             metadata.insert("creationTimestamp".into(), created.into());
             if has_generation(kind) {
@@ -106,7 +119,7 @@ impl Gateway {
                 metadata.insert("name".into(), generated(&prefix).into());
             }
             attempts -= 1;
-            match self.create_as(target, &given, dry_run).await {
+            match self.create_as(target, &given, manner.dry_run).await {
                 Err(CreateError::Exists) if attempts > 0 => {}
                 Err(CreateError::Exists) => {
                     let name = object::metadata_text(&given, "name");
@@ -167,7 +180,7 @@ impl Gateway {
         let value = Value::Object(value);
         let change = |_: &Object| Ok(value.clone());
         let object = self
-            .change(target, name, scope, options.dry_run, change)
+            .change(target, name, scope, options.plain(), change)
             .await?;
         let json = view.json(&object);
         let response = respond::whole(StatusCode::OK, json, asked.accepted.gzip);
@@ -181,7 +194,7 @@ impl Gateway {
         target: &Target,
         name: &str,
         scope: Scope,
-        dry_run: bool,
+        manner: Manner,
         change: impl Fn(&Object) -> Result<Value, Failed>,
     ) -> Result<Arc<Object>, Failed> {
         let kind = &target.kind;
@@ -192,7 +205,7 @@ impl Gateway {
             let wanted = change(&before)?;
             check_preconditions(kind, &before, &wanted)?;
             let was = object::value(&before, kind);
-            let mut after = merged(kind, scope, &was, wanted);
+            let mut after = merged(kind, scope, manner, &was, wanted);
             rules::check(kind, Some(&was), &after)?;
             definitions::admit(kind, &mut after, &self.time())?;
             let is_gone = object::is_deleting(&after) && object::finalizers(&after).is_empty();
@@ -200,7 +213,7 @@ impl Gateway {
             if content == before.content && !is_gone {
                 return Ok(before);
             }
-            if dry_run {
+            if manner.dry_run {
                 let key = before.key.clone();
                 let object = self.preview(key, before.uid, before.revision, content);
                 return Ok(Arc::new(object));
@@ -268,7 +281,7 @@ impl Gateway {
     }
 
     /// Now, as Kubernetes writes it.
-    fn time(&self) -> String {
+    pub(super) fn time(&self) -> String {
         object::time(self.service.options().clock.now())
     }
 
@@ -350,7 +363,7 @@ fn check_preconditions(kind: &Kind, before: &Object, wanted: &Value) -> Result<(
 }
 
 /// What comes of an object when a client wants it so.
-fn merged(kind: &Kind, scope: Scope, was: &Value, mut wanted: Value) -> Value {
+fn merged(kind: &Kind, scope: Scope, manner: Manner, was: &Value, mut wanted: Value) -> Value {
     if scope == Scope::Status {
         // All but the status stays.
         let mut after = was.clone();
@@ -359,6 +372,12 @@ fn merged(kind: &Kind, scope: Scope, was: &Value, mut wanted: Value) -> Value {
                 Some(status) => after.insert("status".into(), status),
                 None => after.remove("status"),
             };
+        }
+        if manner.applies {
+            let managed = metadata_mut(&mut wanted).and_then(|metadata| metadata.remove(MANAGED));
+            if let (Some(managed), Some(metadata)) = (managed, metadata_mut(&mut after)) {
+                metadata.insert(MANAGED.into(), managed);
+            }
         }
         return after;
     }
@@ -372,7 +391,8 @@ fn merged(kind: &Kind, scope: Scope, was: &Value, mut wanted: Value) -> Value {
     }
     let is_changed = spec_changed(was, &wanted);
     if let (Some(had), Some(metadata)) = (object::metadata(was), metadata_mut(&mut wanted)) {
-        for name in SERVERS {
+        let managed = Some(MANAGED).filter(|_| !manner.applies);
+        for name in SERVERS.into_iter().chain(managed) {
             match had.get(name) {
                 Some(value) => metadata.insert(name.into(), value.clone()),
                 None => metadata.remove(name),
