@@ -11,6 +11,7 @@ mod command_line;
 mod drain;
 mod embedding;
 mod error_reasons;
+mod gateway;
 mod harness;
 mod histories;
 mod known_faults;

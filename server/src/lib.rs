@@ -5,6 +5,7 @@
 
 pub mod backup;
 pub mod clock;
+mod gateway;
 pub mod hub;
 pub mod limits;
 pub mod measure;

@@ -150,6 +150,10 @@ pub const REFUSED_RETRY: Duration = Duration::from_secs(1);
 pub const REFUSED_RETRY_SPREAD: Duration = Duration::from_secs(1);
 /// Bytes that a connection buffers for a stream whose client reads slowly.
 pub const MAX_SEND_BUFFER_BYTES: usize = 64 * 1024;
+/// What a connection writes in one go, at the most, and has in memory of what its peer takes slowly.
+pub const GATHERED_BYTES: usize = 64 * 1024;
+/// What it keeps of that room while it is silent.
+pub const KEPT_GATHERED_BYTES: usize = 4 * 1024;
 /// Flow-control window of a stream, for requests: a whole batch in flight.
 pub const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
 /// Flow-control window of a connection.
@@ -283,3 +287,23 @@ pub const MAX_OPEN_SEGMENTS: usize = 16;
 pub const MAX_WATCHES_PER_STREAM: usize = 10_000;
 /// Watches of one WatchMany stream that are being opened at a time; further requests wait.
 pub const MAX_OPENING_WATCHES: usize = 64;
+
+/// The query of a request to the gateway: a selector of many values, twice over.
+pub const GATEWAY_MAX_QUERY_BYTES: usize = 32 * 1024;
+/// The longest `timeoutSeconds` of a watch over HTTP: a day. Clients come back by themselves.
+pub const GATEWAY_MAX_WATCH_SECONDS: u64 = 24 * 3600;
+/// A list over HTTP is sent in pieces of about this size: what one costs in memory.
+pub const GATEWAY_PIECE_BYTES: usize = 256 * 1024;
+/// Responses from this size on are packed for clients that take it: kube-apiserver's.
+pub const GATEWAY_MIN_GZIP_BYTES: usize = 128 * 1024;
+/// How often a change over HTTP is tried again when others are faster, and a generated name
+/// when it is taken.
+pub const GATEWAY_MAX_ATTEMPTS: usize = 8;
+/// Deletions of one deletecollection that are under way together: they share commits.
+pub const GATEWAY_DELETIONS_AT_A_TIME: usize = 32;
+/// Finalizers of one object: each is someone who must be waited for.
+pub const GATEWAY_MAX_FINALIZERS: usize = 64;
+/// When a client over HTTP that was refused may come again.
+pub const GATEWAY_RETRY_SECONDS: u64 = 1;
+/// The same, where the server is going away.
+pub const GATEWAY_LEAVING_RETRY_SECONDS: u64 = 5;

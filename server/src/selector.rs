@@ -32,6 +32,24 @@ impl SelectableFields {
         self.0.insert(collection, fields.into());
     }
 
+    /// The same for paths that read in their own way; what was declared before keeps its
+    /// place, and reads as it is declared here.
+    #[allow(dead_code)] // Until the gateway declares its fields.
+    pub(crate) fn declare_paths(
+        &mut self,
+        collection: Collection,
+        paths: impl IntoIterator<Item = FieldPath>,
+    ) {
+        let mut fields = self.of(&collection).to_vec();
+        for path in paths {
+            match fields.iter_mut().find(|known| known.text == path.text) {
+                Some(known) => *known = path,
+                None => fields.push(path),
+            }
+        }
+        self.0.insert(collection, fields.into());
+    }
+
     /// The declared fields of a collection.
     pub fn of(&self, collection: &Collection) -> Arc<[FieldPath]> {
         self.0.get(collection).cloned().unwrap_or_default()
@@ -42,12 +60,33 @@ impl SelectableFields {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldPath {
     text: Arc<str>,
+    /// Where the value is, if not at `text`: the first that is there.
+    sources: &'static [&'static str],
+    /// What counts as the value where there is none.
+    absent: Option<&'static str>,
 }
 
 impl FieldPath {
     /// A path such as `spec.nodeName`.
     pub fn new(text: &str) -> Self {
-        Self { text: text.into() }
+        Self {
+            text: text.into(),
+            sources: &[],
+            absent: None,
+        }
+    }
+
+    /// Reads other paths than it is called by: the first that is there and not empty.
+    pub(crate) fn reading(self, sources: &'static [&'static str]) -> Self {
+        Self { sources, ..self }
+    }
+
+    /// Stands for this where there is no value: a number's zero, a flag's `false`.
+    pub(crate) fn or_else(self, absent: &'static str) -> Self {
+        Self {
+            absent: Some(absent),
+            ..self
+        }
     }
 
     /// The path as written.
@@ -56,17 +95,27 @@ impl FieldPath {
     }
 
     /// The scalar at this path; `None` if it is absent, null or no scalar.
-    fn read(&self, value: &serde_json::Value) -> Option<String> {
-        let mut at = value;
-        for step in self.text.split('.') {
-            at = at.get(step)?;
-        }
-        match at {
-            serde_json::Value::String(text) => Some(text.clone()),
-            serde_json::Value::Number(number) => Some(number.to_string()),
-            serde_json::Value::Bool(flag) => Some(flag.to_string()),
-            _ => None,
-        }
+    pub(crate) fn read(&self, value: &serde_json::Value) -> Option<String> {
+        let found = if self.sources.is_empty() {
+            scalar(value, &self.text)
+        } else {
+            let values = self.sources.iter().filter_map(|path| scalar(value, path));
+            values.into_iter().find(|text| !text.is_empty())
+        };
+        found.or_else(|| self.absent.map(str::to_owned))
+    }
+}
+
+fn scalar(value: &serde_json::Value, path: &str) -> Option<String> {
+    let mut at = value;
+    for step in path.split('.') {
+        at = at.get(step)?;
+    }
+    match at {
+        serde_json::Value::String(text) => Some(text.clone()),
+        serde_json::Value::Number(number) => Some(number.to_string()),
+        serde_json::Value::Bool(flag) => Some(flag.to_string()),
+        _ => None,
     }
 }
 
@@ -95,11 +144,22 @@ pub enum LabelCondition {
 impl LabelRequirement {
     fn holds(&self, object: &Object) -> bool {
         let value = object.content.labels.get(&self.key);
-        match &self.condition {
-            LabelCondition::In(values) => value.is_some_and(|v| values.binary_search(v).is_ok()),
-            LabelCondition::NotIn(values) => value.is_none_or(|v| values.binary_search(v).is_err()),
-            LabelCondition::Exists => value.is_some(),
-            LabelCondition::NotExists => value.is_none(),
+        self.condition.holds_for(value.map(String::as_str))
+    }
+}
+
+impl LabelCondition {
+    /// A label with this value fulfils it; `None`: the label is absent.
+    pub(crate) fn holds_for(&self, value: Option<&str>) -> bool {
+        let has = |values: &[String], value: &str| {
+            let found = values.binary_search_by(|known| known.as_str().cmp(value));
+            found.is_ok()
+        };
+        match self {
+            Self::In(values) => value.is_some_and(|v| has(values, v)),
+            Self::NotIn(values) => value.is_none_or(|v| !has(values, v)),
+            Self::Exists => value.is_some(),
+            Self::NotExists => value.is_none(),
         }
     }
 }
@@ -425,7 +485,7 @@ pub(crate) fn read_fields<'a>(object: &'a Object, declared: &[FieldPath]) -> &'a
 }
 
 impl FieldRequirement {
-    fn compare(&self, value: &str) -> bool {
+    pub(crate) fn compare(&self, value: &str) -> bool {
         (value == self.value) != self.not_equal
     }
 }

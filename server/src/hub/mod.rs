@@ -316,6 +316,14 @@ impl Hub {
         Ok((self.store.get(key, applied).await?, applied))
     }
 
+    /// The newest revision that changed a collection, as far as the hub has it; `None`: it
+    /// was never changed. Without a cache, the newest of all.
+    pub(crate) fn collection_revision(&self, name: &Collection) -> Option<Revision> {
+        let collection = self.existing(name)?;
+        let window = collection.window.as_ref();
+        Some(window.map_or_else(|| self.applied(), |window| window.read().revision()))
+    }
+
     /// Wakes every watch, for a reason that is not an event.
     pub(crate) fn wake_watches(&self) {
         let collections: Vec<_> = self.collections.read().values().cloned().collect();

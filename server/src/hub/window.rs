@@ -38,8 +38,8 @@ pub(crate) struct SharedCommit {
     encoded: Vec<[OnceLock<Bytes>; ENCODINGS]>,
 }
 
-/// Views of an event that are encoded apart.
-pub const ENCODINGS: usize = 3;
+/// Encodings of an event that are shared: the views of gRPC, and Kubernetes' JSON.
+pub const ENCODINGS: usize = 4;
 
 impl SharedCommit {
     pub(crate) fn new(commit: Commit) -> Arc<Self> {

@@ -19,6 +19,7 @@ use tower::{Service, ServiceExt as _};
 use super::{
     Phase,
     accept::{Accepted, draining},
+    outbound::Outbound,
     preface::Listened,
 };
 use crate::{
@@ -138,7 +139,8 @@ impl Http {
             request.extensions_mut().insert(known.clone());
             request
         });
-        let (io, spoken) = Listened::new(accepted.io);
+        let (io, out) = Outbound::of(accepted.io);
+        let (io, spoken) = Listened::new(io);
         let service = TowerToHyperService::new(service);
         let http = self.builder.serve_connection(TokioIo::new(io), service);
         let http = http.into_owned();
@@ -160,10 +162,10 @@ impl Http {
                 }
             });
             let ended = tokio::select! {
-                ended = http.as_mut() => ended,
+                ended = out.turns(http.as_mut()) => ended,
                 () = draining(&mut drain) => {
                     http.as_mut().graceful_shutdown();
-                    http.await
+                    out.turns(http).await
                 }
                 () = unspoken.as_mut() => {
                     tracing::debug!(?peer, "closing a connection that does not speak");
@@ -175,7 +177,7 @@ impl Http {
                     // ending opens the next one over another connection.
                     http.as_mut().graceful_shutdown();
                     connection.leave();
-                    match timeout(grace, http).await {
+                    match timeout(grace, out.turns(http)).await {
                         Ok(ended) => ended,
                         Err(_elapsed) => {
                             tracing::debug!(?peer, "closing a connection that outlived its age");

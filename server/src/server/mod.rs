@@ -7,6 +7,7 @@ mod connection;
 mod descriptors;
 mod health;
 mod maintenance;
+mod outbound;
 mod outside;
 mod preface;
 mod probes;
@@ -42,6 +43,7 @@ pub use self::{
     descriptors::raise_descriptor_limit,
 };
 use crate::{
+    gateway::{self, Gateway},
     hub::{Hub, HubOptions},
     limits::{
         DEFAULT_COMPACTION_INTERVAL, DEFAULT_HISTORY_RETENTION, DEFAULT_SHUTDOWN_GRACE,
@@ -264,7 +266,8 @@ impl ServerBuilder {
         };
         let metrics_address = beside.as_ref().and_then(|b| b.local_addr().ok());
         let (store, owned) = open(self.store).await?;
-        let options = self.options;
+        let mut options = self.options;
+        gateway::declare_fields(&mut options.service.fields);
         let hub = Hub::start(store.clone(), options.hub.clone()).await?;
 
         let (phase, _) = watch::channel(Phase::Serving);
@@ -299,6 +302,12 @@ impl ServerBuilder {
             .add_service(reflection().build_v1().map_err(failed)?)
             .add_service(reflection().build_v1alpha().map_err(failed)?)
             .prepare();
+        let gateway = Gateway::new(
+            service.clone(),
+            limited.calls.clone(),
+            options.requests.request_timeout,
+            limited.refusals.clone(),
+        );
         let watch_route = WatchRoute {
             service,
             max_request_bytes,
@@ -320,7 +329,8 @@ impl ServerBuilder {
         };
         let traced = options.service.traces.then_some(TraceLayer);
         let routes = tower::util::option_layer(traced).layer(routes);
-        let routes = outside.layer(RpcLayer(rpcs).layer(routes));
+        let routes = gateway.layer(RpcLayer(rpcs).layer(routes));
+        let routes = outside.layer(routes);
         let beside = beside.map(|listener| tokio::spawn(accept::beside(listener, outside.alone())));
 
         let (dial, dialled) = mpsc::channel(IN_MEMORY_BACKLOG);

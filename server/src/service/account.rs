@@ -10,7 +10,7 @@ use crate::{
 
 /// Accounts for a step that is sent. `in_step`: the watch had caught up, so that what comes
 /// late now is late.
-pub(super) fn sent(cursor: &Cursor, step: &Step, in_step: bool, clock: &Clock) {
+pub(crate) fn sent(cursor: &Cursor, step: &Step, in_step: bool, clock: &Clock) {
     if step.deliveries.is_empty() {
         return;
     }

@@ -59,7 +59,7 @@ impl Connection {
     }
 
     /// Takes the client's name for itself from its first watch.
-    pub(super) fn introduce(&self, headers: &HeaderMap) {
+    pub(crate) fn introduce(&self, headers: &HeaderMap) {
         self.user_agent.get_or_init(|| {
             let agent = headers.get(USER_AGENT).and_then(|a| a.to_str().ok());
             let agent = agent.unwrap_or_default();
@@ -83,7 +83,7 @@ impl Connection {
     }
 
     /// A stream that is held open; `None` if there are so many that calls would find no stream.
-    pub(super) fn open_stream(self: &Arc<Self>) -> Option<LongStream> {
+    pub(crate) fn open_stream(self: &Arc<Self>) -> Option<LongStream> {
         let mut streams = self.streams.lock();
         if streams.open.len() >= MAX_WATCH_STREAMS_PER_CONNECTION {
             return None;
@@ -101,7 +101,7 @@ impl Connection {
 
 /// A stream that is held open: woken when its connection is leaving.
 #[derive(Debug)]
-pub(super) struct LongStream {
+pub(crate) struct LongStream {
     connection: Arc<Connection>,
     id: u64,
     waker: Arc<AtomicWaker>,
@@ -109,7 +109,7 @@ pub(super) struct LongStream {
 
 impl LongStream {
     /// Whom to wake. Touches nothing that streams share.
-    pub(super) fn register(&self, waker: &Waker) {
+    pub(crate) fn register(&self, waker: &Waker) {
         self.waker.register(waker);
     }
 }

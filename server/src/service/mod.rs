@@ -1,7 +1,8 @@
 //! The RPCs: validate, then ask the hub or the store. No state of their own.
 
-mod account;
+pub(crate) mod account;
 mod admin;
+mod berth;
 mod body;
 mod call;
 mod connection;
@@ -15,7 +16,7 @@ mod request;
 mod request_limit;
 mod route;
 mod status;
-mod token;
+pub(crate) mod token;
 mod watch;
 mod watch_frames;
 mod watch_limit;
@@ -37,8 +38,16 @@ use tonic::{Request, Response, Status, Streaming};
 
 use self::watch_register::WatchRegister;
 pub(crate) use self::{
-    admin::Export, connection::Connection, deadline::DeadlineLayer, departure::Departure,
-    edge::EdgeLayer, request_limit::RequestLimitLayer, route::WatchRoute, watch_limit::WatchLimit,
+    admin::Export,
+    berth::Berth,
+    connection::{Connection, LongStream},
+    deadline::DeadlineLayer,
+    departure::Departure,
+    edge::EdgeLayer,
+    request_limit::RequestLimitLayer,
+    route::WatchRoute,
+    watch_frames::{Next, Pulled, PulledFrames, closed_by},
+    watch_limit::{Crowded, WatchLimit},
 };
 use crate::{
     clock::Clock, hub::Hub, limits, metrics::RpcFigures, refusals::Refusals,
@@ -175,12 +184,25 @@ impl Service {
         }
     }
 
+    pub(crate) fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    pub(crate) fn options(&self) -> &ServiceOptions {
+        &self.options
+    }
+
+    /// Who may open a watch.
+    pub(crate) fn watch_limit(&self) -> &WatchLimit {
+        &self.watches
+    }
+
     /// The server takes no more watches.
-    fn is_leaving(&self) -> bool {
+    pub(crate) fn is_leaving(&self) -> bool {
         self.departure.borrow().is_some()
     }
 
-    fn store(&self) -> &Arc<dyn Store> {
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
         self.hub.store()
     }
 }

@@ -13,7 +13,7 @@ use tower::{Layer, Service};
 use super::{call::Call, status};
 use crate::{
     refusals::{Refusal, Refusals},
-    seats::Seats,
+    seats::{Seat, Seats},
 };
 
 /// Refuses calls above a number, at once and unread. Streams have a limit of their own, so
@@ -33,6 +33,18 @@ impl RequestLimitLayer {
             writing: Seats::new(max_writing, usize::MAX),
             refusals,
         }
+    }
+
+    /// A seat for a call, or how many there are, all taken.
+    pub(crate) fn seat(&self, mutating: bool) -> Result<Seat, usize> {
+        let (seats, refusal) = match mutating {
+            false => (&self.reading, Refusal::Requests),
+            true => (&self.writing, Refusal::MutatingRequests),
+        };
+        seats.take(None).map_err(|_| {
+            self.refusals.add(refusal);
+            seats.max()
+        })
     }
 
     /// Calls that are being answered: reading, writing.
@@ -74,15 +86,18 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (seats, refusal, kind) = match Call::of(request.uri().path()) {
-            Call::Read => (&self.limit.reading, Refusal::Requests, "reading"),
-            Call::Write | Call::Work => (&self.limit.writing, Refusal::MutatingRequests, "writing"),
+        let mutating = match Call::of(request.uri().path()) {
+            Call::Read => false,
+            Call::Write | Call::Work => true,
             Call::Open | Call::Other => return Box::pin(self.inner.call(request)),
         };
-        let Ok(seat) = seats.take(None) else {
-            self.limit.refusals.add(refusal);
-            let status = status::too_many_requests(kind, seats.max());
-            return Box::pin(async move { Ok(status.into_http()) });
+        let seat = match self.limit.seat(mutating) {
+            Ok(seat) => seat,
+            Err(max) => {
+                let kind = if mutating { "writing" } else { "reading" };
+                let status = status::too_many_requests(kind, max);
+                return Box::pin(async move { Ok(status.into_http()) });
+            }
         };
         let response = self.inner.call(request);
         Box::pin(async move {

@@ -4,32 +4,27 @@
 //! control has room for it. Nothing is buffered here, and a reader that has stopped costs
 //! a cursor.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use listwatch::v1::{self, BookmarkKind, watch_request::Start};
-use tokio::{sync::watch as signal, time::Instant};
+use tokio::time::Instant;
 use tonic::Status;
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
     Service, account,
+    berth::Berth,
     connection::Connection,
-    departure::{Departure, DeparturePlace},
     frame::{Look, WatchFrame},
     request::{self, Consistency, Invalid},
     status, token,
-    watch_frames::WatchFrames,
-    watch_register::Registered,
+    watch_frames::{Next, Pulled, WatchFrames, closed_by},
 };
 use crate::{
     clock::Clock,
     hub::{
-        Backlog, Begin, CatchUp, Closing, Cursor, Delivery, DeliveryMode, Position, StartPoint,
-        Step,
+        Backlog, Begin, CatchUp, Closing, Cursor, Delivery, DeliveryMode, HubError, Position,
+        StartPoint, Step,
     },
     limits::{MAX_BATCH_DELAY, MAX_BOOKMARK_INTERVAL, MAX_TOKEN_BYTES, MIN_BOOKMARK_INTERVAL},
     store::{Revision, StoreId},
@@ -88,37 +83,26 @@ impl Service {
             .watch(selector, start, mode)
             .await
             .map_err(status::hub)?;
-        let number = 1 + self.watches_opened.fetch_add(1, Ordering::Relaxed);
-        let mut jitter = Jitter(match self.options.seed {
-            Some(seed) => seed ^ number << 32,
-            None => rand::random(),
-        });
+        let mut berth = self.berth(&cursor, shape.look.view, connection);
         let now = Instant::now();
-        let registered = self.register.enter(
-            number,
-            &cursor,
-            shape.look.view,
-            connection.clone(),
-            self.options.clock.now(),
-        );
         let watch = Watch {
             store: self.store().id(),
             cursor,
-            ends_at: now + self.options.min_watch_life.mul_f64(1.0 + jitter.next()),
+            ends_at: now
+                + self
+                    .options
+                    .min_watch_life
+                    .mul_f64(1.0 + berth.jitter.next()),
             bookmark_at: now + shape.bookmark_interval,
             shape,
             held_until: None,
             has_waited: false,
             catching_up: false,
             coalesced: 0,
-            departure: self.departure.clone(),
-            place: DeparturePlace::of(number),
-            connection,
-            jitter,
+            berth,
             ending: None,
             in_step: false,
             closing: Closing::default(),
-            registered,
             clock: self.options.clock.clone(),
         };
         Ok(WatchFrames::new(watch))
@@ -220,33 +204,9 @@ fn catch_up(number: i32) -> Result<CatchUp, Invalid> {
     }
 }
 
-/// Random numbers that spread watches over time, so that those opened together neither end
-/// nor speak together. Eight bytes, since there is one for each watch.
-struct Jitter(u64);
-
-impl Jitter {
-    /// The next one, in `0.0..1.0`.
-    fn next(&mut self) -> f64 {
-        self.0 = xxh3_64(&self.0.to_le_bytes());
-        (self.0 >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
-/// What a watch can do next.
-pub(super) enum Next {
-    /// Give this response.
-    Frame(Bytes),
-    /// Read from the store first.
-    Read,
-    /// Nothing before news come, or this moment.
-    Wait(Instant),
-    /// Nothing any more: the status that ends the stream.
-    End(Status),
-}
-
 /// How a watch ends.
 #[derive(Debug)]
-pub(super) enum Ending {
+enum Ending {
     Well,
     /// Its client reads too slowly.
     TooSlow(Backlog),
@@ -273,7 +233,7 @@ pub(super) struct Wants {
 }
 
 /// A watch as a state machine: everything that it holds while it waits.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     store: StoreId,
     pub(super) cursor: Cursor,
     shape: Shape,
@@ -290,39 +250,51 @@ pub(super) struct Watch {
     catching_up: bool,
     /// Changes left out since the last bookmark.
     coalesced: u64,
-    departure: signal::Receiver<Option<Departure>>,
-    /// When it leaves as the server does.
-    place: DeparturePlace,
-    connection: Arc<Connection>,
-    jitter: Jitter,
+    pub(super) berth: Berth,
     /// How it ends, once the last response has been given.
-    pub(super) ending: Option<Ending>,
+    ending: Option<Ending>,
     /// It has had everything at some moment, so that what comes late now is late.
     in_step: bool,
     /// Why it ends, if it ends now.
     pub(super) closing: Closing,
     clock: Clock,
-    pub(super) registered: Registered,
 }
 
-impl Watch {
-    /// When it must go, since the server or the connection will not be there much longer,
-    /// and why.
-    pub(super) fn leaves_at(&self, now: Instant) -> Option<(Instant, Closing)> {
-        if self.connection.is_leaving() {
-            return Some((now, Closing::ConnectionAge));
-        }
-        let departure = *self.departure.borrow();
-        departure.map(|departure| (departure.moment(self.place), Closing::Drain))
+impl Pulled for Watch {
+    type End = Status;
+
+    fn cursor(&mut self) -> &mut Cursor {
+        &mut self.cursor
     }
 
-    /// Goes on as far as memory goes.
-    pub(super) fn next(&mut self) -> Next {
+    fn wakes_first_at(&self) -> Instant {
+        self.bookmark_at
+    }
+
+    fn leaves_at(&self, now: Instant) -> Option<Instant> {
+        self.berth.leaves_at(now).map(|(at, _)| at)
+    }
+
+    fn is_held_back(&self) -> bool {
+        self.held_until.is_some()
+    }
+
+    fn over() -> Status {
+        Status::ok("")
+    }
+
+    fn failed(&mut self, error: HubError) -> Next<Status> {
+        self.ending = Some(Ending::Well);
+        self.closing = closed_by(&error);
+        Next::End(status::hub(error))
+    }
+
+    fn next(&mut self) -> Next<Status> {
         if let Some(ending) = &self.ending {
             return Next::End(ending.status());
         }
         let now = Instant::now();
-        if let Some((_, why)) = self.leaves_at(now).filter(|(at, _)| now >= *at) {
+        if let Some((_, why)) = self.berth.leaves_at(now).filter(|(at, _)| now >= *at) {
             self.closing = why;
             return Next::Frame(self.last(BookmarkKind::GoingAway, Ending::Well));
         }
@@ -349,19 +321,7 @@ impl Watch {
         }
     }
 
-    /// What it has still to get, if that is too much for its client.
-    fn hopeless(&self) -> Option<Backlog> {
-        // One that has asked for every change since long ago gets it, once.
-        let is_spared = self.shape.catch_up == CatchUp::Exact && !self.in_step;
-        let coalesces = self.cursor.mode() == DeliveryMode::Latest;
-        match is_spared || coalesces {
-            true => None,
-            false => self.cursor.too_far_behind(),
-        }
-    }
-
-    /// What a step comes to.
-    pub(super) fn take(&mut self, step: &Step, now: Instant) -> Next {
+    fn take(&mut self, step: &Step, now: Instant) -> Next<Status> {
         self.coalesced += step.coalesced;
         self.cursor.figures().coalesced.add(step.coalesced);
         self.in_step |= step.idle;
@@ -377,6 +337,19 @@ impl Watch {
             self.has_waited = true;
         }
         Next::Wait(self.bookmark_at.min(self.ends_at))
+    }
+}
+
+impl Watch {
+    /// What it has still to get, if that is too much for its client.
+    fn hopeless(&self) -> Option<Backlog> {
+        // One that has asked for every change since long ago gets it, once.
+        let is_spared = self.shape.catch_up == CatchUp::Exact && !self.in_step;
+        let coalesces = self.cursor.mode() == DeliveryMode::Latest;
+        match is_spared || coalesces {
+            true => None,
+            false => self.cursor.too_far_behind(),
+        }
     }
 
     /// `None`: it is never one with another.
@@ -418,7 +391,7 @@ impl Watch {
     /// Something has been sent.
     fn sent(&mut self) {
         // Bookmarks of watches that were opened together drift apart.
-        let vary = 1.0 - 0.1 * self.jitter.next();
+        let vary = 1.0 - 0.1 * self.berth.jitter.next();
         self.bookmark_at = Instant::now() + self.shape.bookmark_interval.mul_f64(vary);
         self.has_waited = false;
         self.held_until = None;
@@ -452,7 +425,7 @@ impl Watch {
 
     fn finish(&self, frame: WatchFrame, events: usize) -> Bytes {
         let frame = frame.finish();
-        self.registered.sent(events, frame.len());
+        self.berth.registered.sent(events, frame.len());
         self.cursor.figures().sent_bytes.add(frame.len() as u64);
         frame
     }

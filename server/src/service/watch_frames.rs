@@ -12,48 +12,76 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tonic::Status;
 
 use super::{
-    frame, status,
-    watch::{Ending, Next, Wants, Watch},
+    frame,
+    watch::{Wants, Watch},
 };
 use crate::{
-    hub::{Closing, HubError, Step},
+    hub::{Closing, Cursor, HubError, Step},
     limits::MAX_STEPS_A_POLL,
     seats::Seat,
     store::{Revision, StoreError},
 };
 
+/// What a watch can do next.
+pub(crate) enum Next<E> {
+    /// Give this response.
+    Frame(Bytes),
+    /// Read from the store first.
+    Read,
+    /// Nothing before news come, or this moment.
+    Wait(Instant),
+    /// Nothing any more: what ends the stream.
+    End(E),
+}
+
+/// A watch that goes on when its transport asks, one response at a time.
+pub(crate) trait Pulled: Send + 'static {
+    /// What stands at the end of the stream.
+    type End;
+
+    /// Goes on as far as memory goes.
+    fn next(&mut self) -> Next<Self::End>;
+
+    /// What a step comes to.
+    fn take(&mut self, step: &Step, now: Instant) -> Next<Self::End>;
+
+    /// What a failure to read comes to.
+    fn failed(&mut self, error: HubError) -> Next<Self::End>;
+
+    /// The end of what has ended already.
+    fn over() -> Self::End;
+
+    /// Its place in the history.
+    fn cursor(&mut self) -> &mut Cursor;
+
+    /// When it first has something to say of its own.
+    fn wakes_first_at(&self) -> Instant;
+
+    /// When it must go with the server or the connection.
+    fn leaves_at(&self, now: Instant) -> Option<Instant>;
+
+    /// News are let wait for a moment.
+    fn is_held_back(&self) -> bool;
+}
+
 /// A watch that is reading from the store; it comes back with what it found.
-type Reading = BoxFuture<'static, (Box<Watch>, Result<Step, HubError>)>;
+type Reading<W> = BoxFuture<'static, (Box<W>, Result<Step, HubError>)>;
 
 /// A watch as a stream of frames. Small while it waits: what reading the store needs is
 /// there only meanwhile.
-pub(crate) struct WatchFrames {
+pub(crate) struct PulledFrames<W> {
     /// `None` while it is reading.
-    watch: Option<Box<Watch>>,
-    reading: Option<Reading>,
+    watch: Option<Box<W>>,
+    reading: Option<Reading<W>>,
     timer: Pin<Box<Sleep>>,
     /// Its place among all watches, where the stream does not keep it.
     _seat: Option<Seat>,
 }
 
+/// A watch over gRPC.
+pub(crate) type WatchFrames = PulledFrames<Watch>;
+
 impl WatchFrames {
-    pub(super) fn new(watch: Watch) -> Self {
-        Self {
-            timer: Box::pin(sleep_until(watch.bookmark_at)),
-            watch: Some(Box::new(watch)),
-            reading: None,
-            _seat: None,
-        }
-    }
-
-    /// The same, keeping its place among all watches until it is dropped.
-    pub(super) fn seated(self, seat: Seat) -> Self {
-        Self {
-            _seat: Some(seat),
-            ..self
-        }
-    }
-
     /// See [`Watch::wants`].
     pub(super) fn wants(&self) -> Option<Wants> {
         self.watch.as_ref()?.wants()
@@ -67,7 +95,7 @@ impl WatchFrames {
     /// It is the work of so many watches of its stream.
     pub(super) fn stands_for(&self, watches: usize) {
         if let Some(watch) = &self.watch {
-            watch.registered.stands_for(watches);
+            watch.berth.registered.stands_for(watches);
         }
     }
 
@@ -86,9 +114,28 @@ impl WatchFrames {
         let frame = watch.only_bookmark(BookmarkKind::Progress);
         Some(frame::message(&frame))
     }
+}
 
-    /// The next frame, or the status that ends the stream.
-    pub(super) fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Result<Bytes, Status>> {
+impl<W: Pulled> PulledFrames<W> {
+    pub(crate) fn new(watch: W) -> Self {
+        Self {
+            timer: Box::pin(sleep_until(watch.wakes_first_at())),
+            watch: Some(Box::new(watch)),
+            reading: None,
+            _seat: None,
+        }
+    }
+
+    /// The same, keeping its place among all watches until it is dropped.
+    pub(crate) fn seated(self, seat: Seat) -> Self {
+        Self {
+            _seat: Some(seat),
+            ..self
+        }
+    }
+
+    /// The next frame, or what ends the stream.
+    pub(crate) fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Result<Bytes, W::End>> {
         // Much may be read of which nothing matches: others get their turn.
         for _ in 0..MAX_STEPS_A_POLL {
             let next = match self.poll_next_step(context) {
@@ -97,7 +144,7 @@ impl WatchFrames {
             };
             match next {
                 Next::Frame(frame) => return Poll::Ready(Ok(frame)),
-                Next::End(status) => return Poll::Ready(Err(status)),
+                Next::End(end) => return Poll::Ready(Err(end)),
                 Next::Read => self.read(),
                 Next::Wait(until) => {
                     if self.poll_wait(until, context).is_pending() {
@@ -110,31 +157,27 @@ impl WatchFrames {
         Poll::Pending
     }
 
-    fn poll_next_step(&mut self, context: &mut Context<'_>) -> Poll<Next> {
+    fn poll_next_step(&mut self, context: &mut Context<'_>) -> Poll<Next<W::End>> {
         if let Some(reading) = &mut self.reading {
             let (mut watch, step) = ready!(reading.as_mut().poll(context));
             self.reading = None;
             let next = match step {
                 Ok(step) => watch.take(&step, Instant::now()),
-                Err(error) => {
-                    watch.ending = Some(Ending::Well);
-                    watch.closing = closed_by(&error);
-                    Next::End(status::hub(error))
-                }
+                Err(error) => watch.failed(error),
             };
             self.watch = Some(watch);
             return Poll::Ready(next);
         }
         Poll::Ready(match &mut self.watch {
             Some(watch) => watch.next(),
-            None => Next::End(Status::ok("")),
+            None => Next::End(W::over()),
         })
     }
 
     fn read(&mut self) {
         if let Some(mut watch) = self.watch.take() {
             self.reading = Some(Box::pin(async move {
-                let step = watch.cursor.step().await;
+                let step = watch.cursor().step().await;
                 (watch, step)
             }));
         }
@@ -143,16 +186,16 @@ impl WatchFrames {
     /// Ready when the moment or news have come, or the moment to leave: the server's going
     /// wakes every watch, the connection's its streams.
     fn poll_wait(&mut self, until: Instant, context: &mut Context<'_>) -> Poll<()> {
-        let Some(watch) = &self.watch else {
+        let Some(watch) = &mut self.watch else {
             return Poll::Ready(());
         };
-        let held_back = watch.held_until.is_some();
-        let news = watch.cursor.poll_news(context.waker());
+        let held_back = watch.is_held_back();
+        let news = watch.cursor().poll_news(context.waker());
         if news.is_ready() && !held_back {
             return Poll::Ready(());
         }
         let leaves_at = watch.leaves_at(Instant::now());
-        let until = leaves_at.map_or(until, |(at, _)| until.min(at));
+        let until = leaves_at.map_or(until, |at| until.min(at));
         if self.timer.deadline() != until {
             self.timer.as_mut().reset(until);
         }
@@ -170,7 +213,8 @@ impl Stream for WatchFrames {
     }
 }
 
-fn closed_by(error: &HubError) -> Closing {
+/// Why a watch ends that could not read.
+pub(crate) fn closed_by(error: &HubError) -> Closing {
     match error {
         HubError::Store(StoreError::Compacted { .. } | StoreError::Forgotten { .. }) => {
             Closing::Compacted

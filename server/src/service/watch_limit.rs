@@ -18,6 +18,16 @@ use crate::{
     seats::{Full, Seat, Seats},
 };
 
+/// There are too many watches: in words.
+#[derive(Debug)]
+pub(crate) struct Crowded(pub(crate) String);
+
+impl From<Crowded> for Status {
+    fn from(crowded: Crowded) -> Self {
+        status::too_many_watches(&crowded.0)
+    }
+}
+
 /// Who may open a watch.
 #[derive(Clone, Debug)]
 pub(crate) struct WatchLimit {
@@ -39,28 +49,28 @@ impl WatchLimit {
     }
 
     /// A stream for watches, one or many.
-    pub(super) fn stream(&self, connection: &Arc<Connection>) -> Result<LongStream, Status> {
+    pub(crate) fn stream(&self, connection: &Arc<Connection>) -> Result<LongStream, Crowded> {
         connection.open_stream().ok_or_else(|| {
             self.refusals.add(Refusal::WatchesPerConnection);
             let limit = MAX_WATCH_STREAMS_PER_CONNECTION;
-            status::too_many_watches(&format!(
+            Crowded(format!(
                 "this connection holds {limit} streams of watches; open another, or use WatchMany"
             ))
         })
     }
 
     /// A place for one watch.
-    pub(super) fn seat(&self, peer: Peer) -> Result<Seat, Status> {
+    pub(crate) fn seat(&self, peer: Peer) -> Result<Seat, Crowded> {
         self.seats.take(peer.client()).map_err(|full| match full {
             Full::Altogether => {
                 self.refusals.add(Refusal::Watches);
                 let limit = self.seats.max();
-                status::too_many_watches(&format!("the server holds {limit} watches"))
+                Crowded(format!("the server holds {limit} watches"))
             }
             Full::ForClient => {
                 self.refusals.add(Refusal::WatchesPerClient);
                 let limit = self.seats.max_per_client();
-                status::too_many_watches(&format!("this client holds {limit} watches"))
+                Crowded(format!("this client holds {limit} watches"))
             }
         })
     }

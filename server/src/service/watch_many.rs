@@ -278,7 +278,10 @@ impl ManyFrames {
         request::at_most("watch_id", "watches on one stream", open, limit)
             .map_err(status::invalid)?;
         let leaving = self.is_leaving.then(status::leaving);
-        let seat = leaving.map_or_else(|| self.service.watches.seat(self.connection.peer()), Err);
+        let seat = leaving.map_or_else(
+            || Ok(self.service.watches.seat(self.connection.peer())?),
+            Err,
+        );
         let seat = match seat {
             Ok(seat) => seat,
             // It is this watch that cannot be, not the stream.

@@ -44,7 +44,7 @@ struct Entry {
 
 /// A watch in the register, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Registered {
+pub(crate) struct Registered {
     register: Arc<WatchRegister>,
     entry: Arc<Entry>,
 }
@@ -93,7 +93,7 @@ impl WatchRegister {
 
 impl Registered {
     /// A response was sent.
-    pub(super) fn sent(&self, events: usize, bytes: usize) {
+    pub(crate) fn sent(&self, events: usize, bytes: usize) {
         let entry = &self.entry;
         entry
             .sent_events

@@ -1,0 +1,393 @@
+//! Kinds that are described by data: a CustomResourceDefinition, or the configuration.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{DeclaredKind, Kind, MergeKeys, PrinterColumn, VERBS};
+use crate::{
+    gateway::{
+        cause::{Cause, Fault, summary},
+        names,
+    },
+    store::Collection,
+};
+
+/// Why a definition was refused: for a 422 Status.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", summary(causes))]
+pub(crate) struct CrdError {
+    /// What is wrong, field by field; never empty.
+    pub(crate) causes: Vec<Cause>,
+}
+
+/// More versions than any resource ever had at a time.
+const MAX_VERSIONS: usize = 32;
+/// `additionalPrinterColumns` of one version.
+const MAX_COLUMNS: usize = 64;
+/// `selectableFields` of one version, as in Kubernetes.
+const MAX_SELECTABLE: usize = 8;
+/// A DNS-1035 label.
+const MAX_LABEL_BYTES: usize = 63;
+
+/// The kinds that a CustomResourceDefinition describes, one for each served version.
+pub(super) fn kinds(crd: &Value) -> Result<Vec<Kind>, CrdError> {
+    let mut reader = Reader { causes: Vec::new() };
+    let kinds = reader.definition(crd);
+    match reader.causes {
+        causes if causes.is_empty() => Ok(kinds),
+        causes => Err(CrdError { causes }),
+    }
+}
+
+/// A kind of the configuration, under the same rules.
+pub(super) fn from_declaration(declared: DeclaredKind) -> Result<Kind, CrdError> {
+    let selectable: Vec<Value> = declared
+        .fields
+        .iter()
+        .map(|field| json!({"jsonPath": format!(".{field}")}))
+        .collect();
+    let subresources = if declared.status {
+        json!({"status": {}})
+    } else {
+        json!({})
+    };
+    let described = json!({
+        "metadata": {"name": format!("{}.{}", declared.resource, declared.group)},
+        "spec": {
+            "group": declared.group,
+            "scope": if declared.namespaced { "Namespaced" } else { "Cluster" },
+            "names": {
+                "plural": declared.resource,
+                "kind": declared.kind,
+                "shortNames": declared.short_names,
+                "categories": declared.categories,
+            },
+            "versions": [{
+                "name": declared.version,
+                "served": true,
+                "storage": true,
+                "subresources": subresources,
+                "selectableFields": selectable,
+                "schema": {"openAPIV3Schema": {
+                    "type": "object",
+                    "x-kubernetes-preserve-unknown-fields": true,
+                }},
+            }],
+        },
+    });
+    let kind = kinds(&described)?.pop();
+    kind.ok_or_else(|| CrdError {
+        causes: vec![Cause::required("spec.versions", "")],
+    })
+}
+
+struct Reader {
+    causes: Vec<Cause>,
+}
+
+impl Reader {
+    fn definition(&mut self, crd: &Value) -> Vec<Kind> {
+        let empty = Value::Null;
+        let spec = crd.get("spec").unwrap_or(&empty);
+        let names = spec.get("names").unwrap_or(&empty);
+
+        let group = self.text(spec, "spec", "group");
+        if !group.is_empty() && (names::subdomain(group).is_err() || !group.contains('.')) {
+            self.refuse(
+                "spec.group",
+                group,
+                "should be a domain with at least one dot",
+            );
+        }
+        let plural = self.label(names, "plural");
+        let kind = self.text(names, "spec.names", "kind");
+        let lower = kind.to_ascii_lowercase();
+        if !kind.is_empty() && !is_label(&lower) {
+            self.refuse("spec.names.kind", kind, LABEL_RULE);
+        }
+        let singular = match names.get("singular") {
+            None | Some(Value::Null) => lower,
+            Some(_) => self.label(names, "singular").to_owned(),
+        };
+        let list_kind = match names.get("listKind") {
+            None | Some(Value::Null) => format!("{kind}List"),
+            Some(_) => {
+                let list_kind = self.text(names, "spec.names", "listKind");
+                if !list_kind.is_empty() && !is_label(&list_kind.to_ascii_lowercase()) {
+                    self.refuse("spec.names.listKind", list_kind, LABEL_RULE);
+                }
+                list_kind.to_owned()
+            }
+        };
+        if list_kind == kind && !kind.is_empty() {
+            self.refuse("spec.names.listKind", kind, "must differ from kind");
+        }
+        let short_names = self.labels(names, "shortNames");
+        let categories = self.labels(names, "categories");
+        let namespaced = match self.text(spec, "spec", "scope") {
+            "Namespaced" => true,
+            "Cluster" | "" => false,
+            other => {
+                self.causes.push(Cause::of_value(
+                    Fault::NotSupported,
+                    "spec.scope",
+                    &json!(other),
+                    "supported values: \"Cluster\", \"Namespaced\"",
+                ));
+                false
+            }
+        };
+        let qualified = format!("{plural}.{group}");
+        let name = crd.pointer("/metadata/name").and_then(Value::as_str);
+        if name != Some(&qualified) {
+            self.refuse(
+                "metadata.name",
+                name.unwrap_or_default(),
+                "must be spec.names.plural+\".\"+spec.group",
+            );
+        }
+        let Ok(collection) = Collection::new(&qualified) else {
+            self.refuse("metadata.name", &qualified, "is no name of a collection");
+            return Vec::new();
+        };
+        let head = Kind {
+            group: group.to_owned(),
+            version: String::new(),
+            resource: plural.to_owned(),
+            singular,
+            kind: kind.to_owned(),
+            list_kind,
+            namespaced,
+            short_names,
+            categories,
+            status: false,
+            verbs: VERBS,
+            collection,
+            merge_keys: MergeKeys::default(),
+            builtin: false,
+            storage: false,
+            schema: None,
+            columns: Vec::new(),
+            selectable: Vec::new(),
+        };
+        self.versions(spec, &head)
+    }
+
+    fn versions(&mut self, spec: &Value, head: &Kind) -> Vec<Kind> {
+        let versions = self.list(spec, "spec", "versions", MAX_VERSIONS);
+        if versions.is_empty() && self.causes.is_empty() {
+            let problem = "must have at least one version";
+            self.causes.push(Cause::required("spec.versions", problem));
+        }
+        let mut kinds: Vec<Kind> = Vec::new();
+        let mut names: Vec<&str> = Vec::new();
+        let mut stored = 0;
+        for (i, version) in versions.iter().enumerate() {
+            let at = format!("spec.versions[{i}]");
+            let name = self.text(version, &at, "name");
+            if !name.is_empty()
+                && (!is_label(name) || !name.starts_with(|c: char| c.is_ascii_lowercase()))
+            {
+                self.refuse(&format!("{at}.name"), name, LABEL_RULE);
+            }
+            if names.contains(&name) {
+                let duplicate =
+                    Cause::of_value(Fault::Duplicate, format!("{at}.name"), &json!(name), "");
+                self.causes.push(duplicate);
+            }
+            names.push(name);
+            let storage = self.flag(version, &at, "storage");
+            stored += usize::from(storage);
+            let served = self.flag(version, &at, "served");
+            let schema = version.pointer("/schema/openAPIV3Schema");
+            if !schema.is_some_and(Value::is_object) {
+                let field = format!("{at}.schema.openAPIV3Schema");
+                self.causes
+                    .push(Cause::required(field, "schemas are required"));
+            }
+            let columns = self.columns(version, &at);
+            let selectable = self.selectable(version, &at);
+            if served {
+                kinds.push(Kind {
+                    version: name.to_owned(),
+                    status: version
+                        .pointer("/subresources/status")
+                        .is_some_and(Value::is_object),
+                    merge_keys: schema.map(MergeKeys::of_schema).unwrap_or_default(),
+                    storage,
+                    schema: schema.cloned().map(Arc::new),
+                    columns,
+                    selectable,
+                    ..head.clone()
+                });
+            }
+        }
+        if stored != 1 && !versions.is_empty() {
+            let problem = "must have exactly one version marked as storage version";
+            let shown = spec.get("versions").unwrap_or(&Value::Null);
+            self.causes.push(Cause::invalid(
+                "spec.versions",
+                &json!(shown.as_array().map(Vec::len)),
+                problem,
+            ));
+        }
+        kinds
+    }
+
+    fn columns(&mut self, version: &Value, at: &str) -> Vec<PrinterColumn> {
+        let mut columns = Vec::new();
+        for (i, column) in self
+            .list(version, at, "additionalPrinterColumns", MAX_COLUMNS)
+            .iter()
+            .enumerate()
+        {
+            let at = format!("{at}.additionalPrinterColumns[{i}]");
+            let path = self.text(column, &at, "jsonPath");
+            if !path.is_empty() && !path.starts_with('.') && !path.starts_with("{.") {
+                self.refuse(&format!("{at}.jsonPath"), path, "must begin with a dot");
+            }
+            let kind = self.text(column, &at, "type");
+            if !matches!(
+                kind,
+                "" | "integer" | "number" | "string" | "boolean" | "date"
+            ) {
+                let supported =
+                    "supported values: \"boolean\", \"date\", \"integer\", \"number\", \"string\"";
+                self.causes.push(Cause::of_value(
+                    Fault::NotSupported,
+                    format!("{at}.type"),
+                    &json!(kind),
+                    supported,
+                ));
+            }
+            let optional = |field| {
+                column
+                    .get(field)
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+            };
+            columns.push(PrinterColumn {
+                name: self.text(column, &at, "name").to_owned(),
+                kind: kind.to_owned(),
+                format: optional("format").to_owned(),
+                description: optional("description").to_owned(),
+                priority: column
+                    .get("priority")
+                    .and_then(Value::as_i64)
+                    .and_then(|priority| i32::try_from(priority).ok())
+                    .unwrap_or(0),
+                path: path.to_owned(),
+            });
+        }
+        columns
+    }
+
+    fn selectable(&mut self, version: &Value, at: &str) -> Vec<String> {
+        let mut paths = Vec::new();
+        for (i, field) in self
+            .list(version, at, "selectableFields", MAX_SELECTABLE)
+            .iter()
+            .enumerate()
+        {
+            let at = format!("{at}.selectableFields[{i}]");
+            let path = self.text(field, &at, "jsonPath");
+            match path.strip_prefix('.') {
+                Some(plain) if !plain.is_empty() && !plain.contains(['[', '*', '\'']) => {
+                    paths.push(plain.to_owned());
+                }
+                _ if path.is_empty() => {}
+                _ => self.refuse(
+                    &format!("{at}.jsonPath"),
+                    path,
+                    "must be a plain path of fields",
+                ),
+            }
+        }
+        paths
+    }
+
+    /// A field that must be there and be text; empty, with a cause, if it is not.
+    fn text<'a>(&mut self, of: &'a Value, at: &str, name: &str) -> &'a str {
+        let field = format!("{at}.{name}");
+        match of.get(name) {
+            Some(Value::String(text)) if !text.is_empty() => return text,
+            None | Some(Value::Null | Value::String(_)) => {
+                self.causes.push(Cause::required(field, ""));
+            }
+            Some(other) => self.wrong_type(field, other, "must be a string"),
+        }
+        ""
+    }
+
+    fn label<'a>(&mut self, names: &'a Value, name: &str) -> &'a str {
+        let text = self.text(names, "spec.names", name);
+        if !text.is_empty() && !is_label(text) {
+            self.refuse(&format!("spec.names.{name}"), text, LABEL_RULE);
+        }
+        text
+    }
+
+    fn labels(&mut self, names: &Value, name: &str) -> Vec<String> {
+        let mut labels = Vec::new();
+        for (i, label) in self
+            .list(names, "spec.names", name, MAX_LABEL_BYTES)
+            .iter()
+            .enumerate()
+        {
+            match label.as_str() {
+                Some(text) if is_label(text) => labels.push(text.to_owned()),
+                _ => {
+                    let field = format!("spec.names.{name}[{i}]");
+                    self.causes.push(Cause::invalid(field, label, LABEL_RULE));
+                }
+            }
+        }
+        labels
+    }
+
+    fn flag(&mut self, of: &Value, at: &str, name: &str) -> bool {
+        match of.get(name) {
+            Some(Value::Bool(flag)) => return *flag,
+            None | Some(Value::Null) => {
+                self.causes
+                    .push(Cause::required(format!("{at}.{name}"), ""));
+            }
+            Some(other) => self.wrong_type(format!("{at}.{name}"), other, "must be a boolean"),
+        }
+        false
+    }
+
+    /// A list that may be absent.
+    fn list<'a>(&mut self, of: &'a Value, at: &str, name: &str, most: usize) -> &'a [Value] {
+        let field = format!("{at}.{name}");
+        match of.get(name) {
+            Some(Value::Array(items)) if items.len() <= most => return items,
+            Some(Value::Array(_)) => {
+                let problem = format!("must have at most {most} items");
+                self.causes
+                    .push(Cause::new(Fault::TooLong, field, &problem));
+            }
+            None | Some(Value::Null) => {}
+            Some(other) => self.wrong_type(field, other, "must be an array"),
+        }
+        &[]
+    }
+
+    fn refuse(&mut self, field: &str, value: &str, problem: &str) {
+        self.causes
+            .push(Cause::invalid(field, &json!(value), problem));
+    }
+
+    fn wrong_type(&mut self, field: String, value: &Value, problem: &str) {
+        self.causes
+            .push(Cause::of_value(Fault::TypeInvalid, field, value, problem));
+    }
+}
+
+const LABEL_RULE: &str =
+    "must be 1 to 63 of a-z, 0-9 and '-', and begin and end with a letter or digit";
+
+fn is_label(text: &str) -> bool {
+    names::label(text).is_ok()
+}
