@@ -150,10 +150,6 @@ pub const REFUSED_RETRY: Duration = Duration::from_secs(1);
 pub const REFUSED_RETRY_SPREAD: Duration = Duration::from_secs(1);
 /// Bytes that a connection buffers for a stream whose client reads slowly.
 pub const MAX_SEND_BUFFER_BYTES: usize = 64 * 1024;
-/// What a connection writes in one go, at the most, and has in memory of what its peer takes slowly.
-pub const GATHERED_BYTES: usize = 64 * 1024;
-/// What it keeps of that room while it is silent.
-pub const KEPT_GATHERED_BYTES: usize = 4 * 1024;
 /// Flow-control window of a stream, for requests: a whole batch in flight.
 pub const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
 /// Flow-control window of a connection.

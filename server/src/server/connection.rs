@@ -19,7 +19,6 @@ use tower::{Service, ServiceExt as _};
 use super::{
     Phase,
     accept::{Accepted, draining},
-    outbound::Outbound,
     preface::Listened,
 };
 use crate::{
@@ -139,8 +138,7 @@ impl Http {
             request.extensions_mut().insert(known.clone());
             request
         });
-        let (io, out) = Outbound::of(accepted.io);
-        let (io, spoken) = Listened::new(io);
+        let (io, spoken) = Listened::new(accepted.io);
         let service = TowerToHyperService::new(service);
         let http = self.builder.serve_connection(TokioIo::new(io), service);
         let http = http.into_owned();
@@ -162,10 +160,10 @@ impl Http {
                 }
             });
             let ended = tokio::select! {
-                ended = out.turns(http.as_mut()) => ended,
+                ended = http.as_mut() => ended,
                 () = draining(&mut drain) => {
                     http.as_mut().graceful_shutdown();
-                    out.turns(http).await
+                    http.await
                 }
                 () = unspoken.as_mut() => {
                     tracing::debug!(?peer, "closing a connection that does not speak");
@@ -177,7 +175,7 @@ impl Http {
                     // ending opens the next one over another connection.
                     http.as_mut().graceful_shutdown();
                     connection.leave();
-                    match timeout(grace, out.turns(http)).await {
+                    match timeout(grace, http).await {
                         Ok(ended) => ended,
                         Err(_elapsed) => {
                             tracing::debug!(?peer, "closing a connection that outlived its age");

@@ -7,7 +7,6 @@ mod connection;
 mod descriptors;
 mod health;
 mod maintenance;
-mod outbound;
 mod outside;
 mod preface;
 mod probes;
