@@ -11,6 +11,7 @@ mod drain;
 mod embedding;
 mod error_reasons;
 mod gateway;
+mod grpc_web;
 mod harness;
 mod histories;
 mod known_faults;
