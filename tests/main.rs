@@ -7,6 +7,7 @@
 mod admin;
 mod bad_input;
 mod command_line;
+mod compare;
 mod drain;
 mod embedding;
 mod error_reasons;

@@ -137,6 +137,8 @@ impl Http {
     }
 }
 
+/// The code of what is there already.
+pub(super) const CONFLICT: u16 = 409;
 pub(super) const JSON: &str = "application/json";
 
 /// Reads an answer to its end.

@@ -124,6 +124,24 @@ pub async fn run(
     if let Some(site) = Site::running(&options.server) {
         site.check(&options.objects).await?;
     }
+    let mut namespaces = Vec::new();
+    let report = rounds(options, &mut namespaces, &mut progress).await;
+    for site in namespaces {
+        let dropped = site.drop_namespace().await;
+        if report.is_ok() {
+            dropped?;
+        }
+    }
+    report
+}
+
+/// `namespaces` gets the sites where one was made: they go at the very end, since a server may
+/// need a while for it.
+async fn rounds(
+    options: &CompareOptions,
+    namespaces: &mut Vec<Site>,
+    progress: &mut impl FnMut(&str),
+) -> Result<Report, CompareError> {
     let sides = Side::all(options);
     let mut collected = Collected::new(options, &sides);
     for round in 0..options.rounds {
@@ -139,6 +157,9 @@ pub async fn run(
                 ));
             };
             let host = Arc::new(side.host(options).await?);
+            if side.make_namespace(&host).await? {
+                namespaces.push(host.site.clone());
+            }
             let measured = loads::run(side, &host, options, &mut tell).await;
             // What was written is taken away again, also after a failure; the failure counts.
             let cleared = host.clear(side, options).await;

@@ -149,7 +149,7 @@ impl Report {
         format!(
             "{} cores, {:.0} GiB, {}; {} watches of {}, objects of {} bytes; medians of {:.0} s \
              each; {} writes/s where the rate is fixed, latency from the scheduled time; gRPC-web \
-             and HTTP over {}; away: {:.0} s",
+             and HTTP over {}; away: {} s",
             machine.cores,
             machine.memory_bytes as f64 / (1u64 << 30) as f64,
             machine.system,
@@ -163,7 +163,7 @@ impl Report {
             } else {
                 "HTTP/1.1, a connection each"
             },
-            self.away,
+            number(self.away),
         )
     }
 

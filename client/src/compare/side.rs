@@ -5,10 +5,11 @@ use std::{fmt, str::FromStr, sync::Arc};
 use bytes::Bytes;
 use http::{HeaderValue, Method};
 use listwatch::v1;
+use serde_json::Value;
 
 use super::{
     CompareError, CompareOptions, Objects, client,
-    http::{Http, bearer},
+    http::{CONFLICT, Http, Refused, bearer},
     objects::NAMESPACE,
     wire::Wire,
 };
@@ -134,6 +135,22 @@ impl Site {
         self.token.as_ref()
     }
 
+    async fn call(&self, method: Method, path: &str, body: Bytes) -> Result<Value, Refused> {
+        let http = Http::connect(self, &Arc::default(), false).await;
+        let mut http = http.map_err(|why| Refused { code: 0, why })?;
+        http.json(self, method, path, body).await
+    }
+
+    /// Takes away the namespace that was made. A server may need a while for it.
+    pub(super) async fn drop_namespace(&self) -> Result<(), CompareError> {
+        let path = format!("/api/v1/namespaces/{NAMESPACE}");
+        let dropped = self.call(Method::DELETE, &path, Bytes::new()).await;
+        dropped.map(drop).map_err(|refused| CompareError::Target {
+            target: self.to_string(),
+            why: format!("{path}: {}", refused.why),
+        })
+    }
+
     /// It speaks Kubernetes' API, and has this kind.
     pub(super) async fn check(&self, objects: &Objects) -> Result<(), CompareError> {
         let failed = |why: String| CompareError::Target {
@@ -206,7 +223,7 @@ impl Side {
         }
     }
 
-    /// The server, started if need be, with an empty namespace.
+    /// The server, started if need be.
     pub(super) async fn host(&self, options: &CompareOptions) -> Result<Host, CompareError> {
         let (site, server) = match &self.target {
             Some(site) => (site.clone(), None),
@@ -215,24 +232,27 @@ impl Side {
                 (Site::listwatch(&server.address, None), Some(server))
             }
         };
-        let host = Host {
+        Ok(Host {
             site,
             server,
             wire: Arc::default(),
-        };
-        if !self.is_listwatch() {
-            let namespace = format!(
-                r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{NAMESPACE}"}}}}"#
-            );
-            let made = host.call(Method::POST, "/api/v1/namespaces", namespace.into());
-            match made.await {
-                Err(refused) if refused.code != 409 => {
-                    return Err(self.failed("making a namespace")(refused.why));
-                }
-                _ => {}
-            }
+        })
+    }
+
+    /// Makes the namespace where one must be made; true: it was not there.
+    pub(super) async fn make_namespace(&self, host: &Host) -> Result<bool, CompareError> {
+        if self.is_listwatch() {
+            return Ok(false);
         }
-        Ok(host)
+        let namespace = format!(
+            r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{NAMESPACE}"}}}}"#
+        );
+        let path = "/api/v1/namespaces";
+        match host.site.call(Method::POST, path, namespace.into()).await {
+            Ok(_) => Ok(true),
+            Err(refused) if refused.code == CONFLICT => Ok(false),
+            Err(refused) => Err(self.failed("making a namespace")(refused.why)),
+        }
     }
 
     /// The newest revision.
@@ -258,7 +278,7 @@ impl Side {
                 .revision);
         }
         let path = format!("{}?limit=1", objects.path());
-        let list = host.call(Method::GET, &path, Bytes::new()).await;
+        let list = host.site.call(Method::GET, &path, Bytes::new()).await;
         let list = list.map_err(|refused| failed(refused.why))?;
         let revision = list["metadata"]["resourceVersion"].as_str();
         let revision = revision.and_then(|revision| revision.parse().ok());
@@ -289,17 +309,6 @@ impl Host {
         self.server.as_ref().is_some_and(Server::is_own)
     }
 
-    async fn call(
-        &self,
-        method: Method,
-        path: &str,
-        body: Bytes,
-    ) -> Result<serde_json::Value, super::http::Refused> {
-        let http = Http::connect(&self.site, &Arc::default(), false).await;
-        let mut http = http.map_err(|why| super::http::Refused { code: 0, why })?;
-        http.json(&self.site, method, path, body).await
-    }
-
     /// Ends it, or takes away what was written to it.
     pub(super) async fn clear(
         &self,
@@ -311,7 +320,7 @@ impl Host {
             _ => {
                 let failed = side.failed("taking away what was written");
                 let path = format!("{}?gracePeriodSeconds=0", options.objects.path());
-                let cleared = self.call(Method::DELETE, &path, Bytes::new()).await;
+                let cleared = self.site.call(Method::DELETE, &path, Bytes::new()).await;
                 cleared.map_err(|refused| failed(refused.why))?;
             }
         }

@@ -21,7 +21,7 @@ use tonic::transport::Channel;
 
 use super::{
     CompareError, Objects, client,
-    http::{Http, Refused},
+    http::{CONFLICT, Http, Refused},
     objects::name,
     side::{Host, Side},
 };
@@ -41,7 +41,6 @@ const BATCH_OBJECTS: usize = 100;
 const BATCH_BYTES: usize = 1 << 20;
 /// Writes at a rate that wait: beyond it those that are due wait, and are late.
 const MAX_WAITING: usize = 4096;
-const CONFLICT: u16 = 409;
 
 /// A client that writes one object at a time.
 enum Writer {
