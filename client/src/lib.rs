@@ -35,6 +35,7 @@ pub mod backoff;
 pub mod bench;
 pub mod cli;
 pub mod client;
+pub mod compare;
 pub mod connect;
 pub mod error;
 pub mod list;

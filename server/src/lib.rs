@@ -23,8 +23,8 @@ pub use self::{
     peer::Peer,
     refusals::{Load, Refusal, Refusals},
     server::{
-        ConnectionOptions, InMemoryConnector, Io, Phase, Server, ServerBuilder, ServerError,
-        ServerHandle, ServerOptions, raise_descriptor_limit,
+        ConnectionOptions, InMemoryConnector, Io, Origin, Phase, Server, ServerBuilder,
+        ServerError, ServerHandle, ServerOptions, raise_descriptor_limit,
     },
     service::{RequestOptions, ServiceOptions},
     traces::TRACE_TARGET,

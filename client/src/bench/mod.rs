@@ -16,14 +16,14 @@
 //! they can, a write is scheduled when the one before it is acknowledged.
 
 mod connection;
-mod latency;
+pub(crate) mod latency;
 mod loads;
-mod process;
-mod report;
-mod server;
-mod target;
-mod watching;
-mod writing;
+pub(crate) mod process;
+pub(crate) mod report;
+pub(crate) mod server;
+pub(crate) mod target;
+pub(crate) mod watching;
+pub(crate) mod writing;
 
 /// etcd's stubs.
 #[allow(clippy::all, missing_docs, unreachable_pub)]

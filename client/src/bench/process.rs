@@ -6,13 +6,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// A process at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Usage {
+pub(crate) struct Usage {
     /// Processor time so far, of all its threads.
-    pub(super) cpu: Duration,
+    pub(crate) cpu: Duration,
     /// Resident memory, in bytes.
-    pub(super) resident: u64,
+    pub(crate) resident: u64,
     /// The most that it was since the last [`reset_peak`].
-    pub(super) peak: u64,
+    pub(crate) peak: u64,
 }
 
 /// Raises this process's soft limit on open files to the hard one: a load needs thousands.
@@ -27,7 +27,7 @@ pub fn raise_descriptor_limit() {
 }
 
 /// What a process takes now; `None` if that cannot be seen.
-pub(super) fn usage(pid: u32) -> Option<Usage> {
+pub(crate) fn usage(pid: u32) -> Option<Usage> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let ticks = rustix::param::clock_ticks_per_second();
@@ -39,7 +39,7 @@ pub(super) fn usage(pid: u32) -> Option<Usage> {
 }
 
 /// Makes the peak the present. Without the right to, it stays what it was: false.
-pub(super) fn reset_peak(pid: u32) -> bool {
+pub(crate) fn reset_peak(pid: u32) -> bool {
     fs::write(format!("/proc/{pid}/clear_refs"), "5").is_ok()
 }
 

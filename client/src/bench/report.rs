@@ -51,7 +51,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    fn this() -> Self {
+    pub(crate) fn this() -> Self {
         let memory = fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
             let total = text.lines().next()?.split_whitespace().nth(1)?;
             total.parse::<u64>().ok()
@@ -170,7 +170,7 @@ impl Collected {
     }
 }
 
-fn median(values: &[f64]) -> Option<f64> {
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let (low, high) = (
@@ -238,7 +238,7 @@ fn name_of(figure: &Compared) -> String {
 }
 
 /// Three digits that mean something.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 1000.0 => {
             let digits = format!("{value:.0}");

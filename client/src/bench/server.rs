@@ -24,9 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(20);
 
 /// A server that answers.
-pub(super) struct Server {
+pub(crate) struct Server {
     pub(super) system: System,
-    pub(super) address: String,
+    pub(crate) address: String,
     pid: AtomicU32,
     own: Option<Own>,
 }
@@ -49,7 +49,7 @@ impl Drop for Own {
 
 impl Server {
     /// The target, started if need be, once it answers.
-    pub(super) async fn of(target: &Target, data_parent: &Path) -> Result<Self, BenchError> {
+    pub(crate) async fn of(target: &Target, data_parent: &Path) -> Result<Self, BenchError> {
         let server = match target {
             Target::Running {
                 system,
@@ -93,7 +93,7 @@ impl Server {
     }
 
     /// It was started here, so that it can be started again.
-    pub(super) fn is_own(&self) -> bool {
+    pub(crate) fn is_own(&self) -> bool {
         self.own.is_some()
     }
 
@@ -132,7 +132,7 @@ impl Server {
     }
 
     /// What its process takes.
-    pub(super) fn usage(&self) -> Option<Usage> {
+    pub(crate) fn usage(&self) -> Option<Usage> {
         match self.pid.load(Ordering::Relaxed) {
             0 => None,
             pid => process::usage(pid),
@@ -140,14 +140,14 @@ impl Server {
     }
 
     /// Makes the peak of its memory the present.
-    pub(super) fn reset_peak(&self) -> bool {
+    pub(crate) fn reset_peak(&self) -> bool {
         let pid = self.pid.load(Ordering::Relaxed);
         pid != 0 && process::reset_peak(pid)
     }
 
     /// Asks it to go away, waits until it has, and starts it again over the same folder and
     /// address.
-    pub(super) async fn restart(&self) -> Result<(), BenchError> {
+    pub(crate) async fn restart(&self) -> Result<(), BenchError> {
         let Some(own) = &self.own else {
             return Err(BenchError::Server(
                 "only a server started here is restarted".into(),
@@ -181,8 +181,17 @@ impl Server {
         let _ = own.child.lock().kill();
     }
 
+    /// Ends it at once, if it was started here, while others may still hold it.
+    pub(crate) fn kill(&self) {
+        if let Some(own) = &self.own {
+            let mut child = own.child.lock();
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
     /// Ends it, if it was started here. What it still holds is of no more use: it is not asked.
-    pub(super) async fn stop(self) {
+    pub(crate) async fn stop(self) {
         drop(self.own);
     }
 }

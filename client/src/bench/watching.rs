@@ -38,12 +38,13 @@ pub(super) enum Stream {
 }
 
 /// What one response holds for the tally.
-struct Arrived<'a> {
+pub(crate) struct Arrived<'a> {
     /// How many watches it is for.
-    watches: u64,
+    pub(crate) watches: u64,
     /// So many of them are open with this.
-    opened: u64,
-    values: &'a mut dyn Iterator<Item = Nanos>,
+    pub(crate) opened: u64,
+    /// When what came was scheduled.
+    pub(crate) values: &'a mut dyn Iterator<Item = Nanos>,
 }
 
 impl Stream {
@@ -112,7 +113,7 @@ fn of_listwatch<'a>(
 }
 
 /// What has come over the streams of one connection.
-pub(super) struct Tally {
+pub(crate) struct Tally {
     clock: Clock,
     window: Window,
     latencies: Mutex<Latencies>,
@@ -126,7 +127,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn new(clock: Clock, window: Window) -> Arc<Self> {
+    pub(crate) fn new(clock: Clock, window: Window) -> Arc<Self> {
         Arc::new(Self {
             clock,
             window,
@@ -143,7 +144,7 @@ impl Tally {
         self.all.load(Ordering::Relaxed)
     }
 
-    fn take(&self, arrived: Arrived<'_>) {
+    pub(crate) fn take(&self, arrived: Arrived<'_>) {
         let now = self.clock.now();
         self.opened.fetch_add(arrived.opened, Ordering::Relaxed);
         let (mut events, mut due) = (0, 0);
@@ -180,13 +181,26 @@ pub(super) struct Layout {
 }
 
 /// Watches that are followed.
-pub(super) struct Watching {
+pub(crate) struct Watching {
     tallies: Vec<Arc<Tally>>,
     tasks: JoinSet<Result<(), Status>>,
     watches: u64,
 }
 
 impl Watching {
+    /// Those that these tasks follow, and count with these.
+    pub(crate) fn of(
+        tallies: Vec<Arc<Tally>>,
+        tasks: JoinSet<Result<(), Status>>,
+        watches: u64,
+    ) -> Self {
+        Self {
+            tallies,
+            tasks,
+            watches,
+        }
+    }
+
     /// Opens watches and follows them; returns when all are open.
     pub(super) async fn open(
         server: &Server,
@@ -251,7 +265,7 @@ impl Watching {
 
     /// Waits until every watch has had so many events of those that were scheduled while was
     /// measured: nothing may be missing.
-    pub(super) async fn all_delivered(&mut self, events: u64) -> Result<(), BenchError> {
+    pub(crate) async fn all_delivered(&mut self, events: u64) -> Result<(), BenchError> {
         let wanted = events * self.watches;
         let what = format!("{wanted} deliveries of {events} events");
         self.until(&what, |w| w.sum(|t| &t.due) >= wanted).await?;
@@ -263,6 +277,23 @@ impl Watching {
         }
     }
 
+    /// Waits until every watch has had so many events in all.
+    pub(crate) async fn has_all(&mut self, events: u64) -> Result<(), BenchError> {
+        let wanted = events * self.watches;
+        let what = format!("{wanted} deliveries of {events} events");
+        self.until(&what, |w| w.sum(|t| &t.all) >= wanted).await
+    }
+
+    /// Deliveries in all.
+    pub(crate) fn all(&self) -> u64 {
+        self.sum(|tally| &tally.all)
+    }
+
+    /// Deliveries of what was scheduled while was measured.
+    pub(crate) fn due(&self) -> u64 {
+        self.sum(|tally| &tally.due)
+    }
+
     fn sum(&self, of: impl Fn(&Tally) -> &AtomicU64) -> u64 {
         let counts = self
             .tallies
@@ -272,12 +303,12 @@ impl Watching {
     }
 
     /// Deliveries that came in while was measured.
-    pub(super) fn arrived(&self) -> u64 {
+    pub(crate) fn arrived(&self) -> u64 {
         self.sum(|tally| &tally.arrived)
     }
 
     /// How late what was scheduled while was measured came.
-    pub(super) fn latencies(&self) -> Latencies {
+    pub(crate) fn latencies(&self) -> Latencies {
         let mut all = Latencies::new();
         for tally in &self.tallies {
             all.add(&tally.latencies.lock());

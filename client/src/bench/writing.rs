@@ -183,14 +183,14 @@ fn check(ended: Result<Result<(), Status>, tokio::task::JoinError>) -> Result<()
 
 /// Moments at a rate, kept by a thread of its own: the runtime's timers are a millisecond
 /// coarse, and busy when it is.
-struct Moments {
-    next: tokio::sync::mpsc::Receiver<u64>,
+pub(crate) struct Moments {
+    pub(crate) next: tokio::sync::mpsc::Receiver<u64>,
     first: u64,
     every: u64,
 }
 
 impl Moments {
-    fn begin(clock: Clock, every: Duration, count: u32) -> Self {
+    pub(crate) fn begin(clock: Clock, every: Duration, count: u32) -> Self {
         // The first one a little ahead.
         let first = clock.now() + 10_000_000;
         let (send, next) = tokio::sync::mpsc::channel(MAX_UNDER_WAY);
@@ -207,7 +207,7 @@ impl Moments {
         Self { next, first, every }
     }
 
-    fn nanos(&self, n: u32) -> u64 {
+    pub(crate) fn nanos(&self, n: u32) -> u64 {
         self.first + u64::from(n) * self.every
     }
 }

@@ -8,6 +8,7 @@ mod archive;
 mod args;
 mod bench;
 mod compact;
+mod compare;
 mod completions;
 mod delete;
 mod documents;
@@ -50,6 +51,9 @@ use self::{
     tally::complain,
 };
 
+/// Where a server listens by itself.
+const DEFAULT_SERVER: &str = "127.0.0.1:7450";
+
 /// Lists, watches and writes the objects of a Listwatch server.
 #[derive(Debug, Parser)]
 #[command(name = "listwatch", version, after_help = EXIT_HELP, disable_help_subcommand = true)]
@@ -62,17 +66,16 @@ pub struct Cli {
 
 #[derive(Args, Debug)]
 struct GlobalArgs {
-    /// The server
+    /// The server [default: 127.0.0.1:7450; compare starts one of its own]
     #[arg(
         short,
         long,
         global = true,
         env = "LISTWATCH_SERVER",
         hide_env_values = true,
-        value_name = "HOST:PORT",
-        default_value = "127.0.0.1:7450"
+        value_name = "HOST:PORT"
     )]
-    server: String,
+    server: Option<String>,
     /// How long one call may take, retries included (30s if not given); for watch and
     /// export how long all of it may take
     #[arg(long, global = true, value_name = "DURATION", value_parser = span::parse)]
@@ -105,6 +108,8 @@ enum Command {
     Import(import::ImportArgs),
     /// Load a server and show how it bears it, beside etcd if you like
     Bench(bench::BenchArgs),
+    /// Run the same watches over gRPC, gRPC-web and HTTP (Kubernetes' wire format), side by side
+    Compare(compare::CompareArgs),
     /// Write a completion script for a shell
     Completions(completions::CompletionsArgs),
 }
@@ -124,8 +129,12 @@ async fn dispatch(cli: Cli, out: &mut dyn Write) -> Result<(), CommandError> {
     if let Command::Completions(args) = &cli.command {
         return completions::run(args, Cli::command(), out);
     }
+    let is_named = cli.global.server.is_some();
     let server = &Server {
-        address: cli.global.server,
+        address: cli
+            .global
+            .server
+            .unwrap_or_else(|| DEFAULT_SERVER.to_owned()),
         timeout: cli.global.timeout,
     };
     match cli.command {
@@ -141,6 +150,7 @@ async fn dispatch(cli: Cli, out: &mut dyn Write) -> Result<(), CommandError> {
         Command::Export(args) => export::run(args, server, out).await,
         Command::Import(args) => import::run(args, server, out).await,
         Command::Bench(args) => bench::run(args, server, out).await,
+        Command::Compare(args) => compare::run(args, is_named.then_some(server), out).await,
         Command::Completions(_) => Ok(()),
     }
 }

@@ -4,12 +4,14 @@
 
 mod accept;
 mod connection;
+mod cors;
 mod descriptors;
 mod health;
 mod maintenance;
 mod outside;
 mod preface;
 mod probes;
+mod web;
 
 use std::{
     fmt, io,
@@ -35,10 +37,13 @@ use tokio::{
 };
 use tower::Layer as _;
 
-use self::{accept::Accepted, health::Health, outside::OutsideLayer, probes::Probes};
+use self::{
+    accept::Accepted, health::Health, outside::OutsideLayer, probes::Probes, web::WebLayer,
+};
 pub use self::{
     accept::{InMemoryConnector, Io},
     connection::ConnectionOptions,
+    cors::Origin,
     descriptors::raise_descriptor_limit,
 };
 use crate::{
@@ -100,6 +105,9 @@ pub struct ServerOptions {
     /// How long open connections get to end when the server goes away; over most of it
     /// watches end one after the other, so that their clients do not come back together.
     pub shutdown_grace: Duration,
+    /// Where web pages come from whose browsers may call this server; by default none
+    /// (`--cors-allowed-origins`).
+    pub cors_allowed_origins: Vec<Origin>,
 }
 
 impl Default for ServerOptions {
@@ -112,6 +120,7 @@ impl Default for ServerOptions {
             compaction_interval: Some(DEFAULT_COMPACTION_INTERVAL),
             history_retention: DEFAULT_HISTORY_RETENTION,
             shutdown_grace: DEFAULT_SHUTDOWN_GRACE,
+            cors_allowed_origins: Vec::new(),
         }
     }
 }
@@ -328,8 +337,9 @@ impl ServerBuilder {
         };
         let traced = options.service.traces.then_some(TraceLayer);
         let routes = tower::util::option_layer(traced).layer(routes);
-        let routes = gateway.layer(RpcLayer(rpcs).layer(routes));
-        let routes = outside.layer(routes);
+        let routes = gateway.layer(WebLayer.layer(RpcLayer(rpcs).layer(routes)));
+        let cors = cors::layer(&options.cors_allowed_origins);
+        let routes = tower::util::option_layer(cors).layer(outside.layer(routes));
         let beside = beside.map(|listener| tokio::spawn(accept::beside(listener, outside.alone())));
 
         let (dial, dialled) = mpsc::channel(IN_MEMORY_BACKLOG);

@@ -100,7 +100,8 @@ fn not_grpc<B>(request: &http::Request<B>) -> Option<http::Response<Body>> {
     } else {
         return None;
     };
-    let text = "This port speaks gRPC: POST with content-type application/grpc.\n";
+    let text =
+        "This port speaks gRPC: POST with content-type application/grpc or application/grpc-web.\n";
     let mut response = http::Response::new(Body::new(text.to_owned()));
     *response.status_mut() = refusal;
     let headers = response.headers_mut();

@@ -5,7 +5,7 @@ use std::{collections::HashMap, path::PathBuf, time::Duration};
 use bytesize::ByteSize;
 use clap::{ArgAction, Args, Parser, Subcommand};
 use listwatch_server::{
-    ServerOptions, ServiceOptions,
+    Origin, ServerOptions, ServiceOptions,
     hub::HubOptions,
     limits::CEILING_OBJECT_BYTES,
     selector::SelectableFields,
@@ -172,6 +172,16 @@ pub(crate) struct Serve {
     #[arg(long, env = "LISTWATCH_SHUTDOWN_GRACE", default_value = "30s", value_parser = duration_or_zero, value_name = "DURATION")]
     pub(crate) shutdown_grace: Duration,
 
+    /// Web pages of these origins may call this server from a browser (gRPC-web, JSON), such as
+    /// https://dashboard.example,http://localhost:3000, or * for any; by default none
+    #[arg(
+        long,
+        env = "LISTWATCH_CORS_ALLOWED_ORIGINS",
+        value_delimiter = ',',
+        value_name = "ORIGIN"
+    )]
+    pub(crate) cors_allowed_origins: Vec<Origin>,
+
     #[command(flatten)]
     pub(crate) limits: Limits,
 }
@@ -196,6 +206,10 @@ impl Serve {
         if cache_sizes.len() != self.watch_cache_sizes.len() {
             return Err("--watch-cache-sizes names a collection twice".to_owned());
         }
+        if self.cors_allowed_origins.len() > Origin::MAX_COUNT {
+            let most = Origin::MAX_COUNT;
+            return Err(format!("--cors-allowed-origins names more than {most}"));
+        }
         Ok(ServerOptions {
             hub: HubOptions {
                 default_cache_size: self.default_watch_cache_size,
@@ -217,6 +231,7 @@ impl Serve {
                 .then_some(self.compaction_interval),
             history_retention: self.history_retention,
             shutdown_grace: self.shutdown_grace,
+            cors_allowed_origins: self.cors_allowed_origins.clone(),
         })
     }
 }
