@@ -41,7 +41,7 @@ pub(super) async fn state(
     }
     let name = |what: &str| format!("first state of {objects}: {what}");
     Ok(vec![
-        Measured::new(name("time"), "s", seconds),
+        Measured::new(name("time"), "ms", seconds * 1e3),
         Measured::new(name("bytes"), "MB", bytes / 1e6),
     ])
 }
@@ -123,7 +123,7 @@ async fn come_back(
     .map_err(loaded.side.failed("coming back"))?;
     let name = |measured: &str| format!("back after {what}: {measured}");
     Ok(vec![
-        Measured::new(name("time"), "s", seconds),
+        Measured::new(name("time"), "ms", seconds * 1e3),
         Measured::new(name("bytes"), "kB a watch", bytes / 1e3 / watches as f64),
     ])
 }

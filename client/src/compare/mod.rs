@@ -15,13 +15,15 @@
 //!   metadata with its labels and annotations become values of their own; spec, status and data
 //!   stay as text (`RawValue`), which is checked to be JSON all the same.
 //!
-//! gRPC-web and HTTP have one HTTP/1.1 connection a watch, as most clients of theirs do; or share
-//! HTTP/2 connections among 100, if so asked.
+//! gRPC-web and HTTP have one HTTP/1.1 connection a watch, or share HTTP/2 connections among 100
+//! if so asked.
 //!
 //! # What is not equal
-//! The HTTP side's objects have their versions and uids inside the JSON, and the namespaced
-//! kinds' managed fields, if any: it is the format. After a compaction it has to list again,
-//! which is the protocol. Processor time has that of the writes in it, the same for each.
+//! A gRPC event has names and labels beside the object, whose JSON has them too: it is how
+//! Listwatch stores manifests, whoever wrote them. After a compaction gRPC gets the net
+//! difference; HTTP has to read the state again, which is its protocol. Processor time has that
+//! of the writes in it, which are as many for a delivery on each side of Listwatch; of another
+//! server they are HTTP's.
 
 mod catching_up;
 mod client;

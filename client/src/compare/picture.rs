@@ -84,6 +84,18 @@ fn panel(
         y + 16,
         escaped(&figure.title())
     )?;
+    let hint = match figure.name.as_str() {
+        // As many as were scheduled.
+        "deliveries, fixed rate" => "the same for all",
+        _ if figure.name.contains("a second") => "more is better",
+        _ => "less is better",
+    };
+    writeln!(
+        svg,
+        r##"<text x="{}" y="{}" font-size="11" text-anchor="end" fill="#6b7280">{hint}</text>"##,
+        x + PANEL_WIDTH - MARGIN,
+        y + 16
+    )?;
     let most = figure.medians.iter().flatten().copied().fold(0.0, f64::max);
     let room = (PANEL_WIDTH - NAMES - NUMBERS) as f64;
     for (place, (side, median)) in report.sides.iter().zip(&figure.medians).enumerate() {
@@ -126,16 +138,15 @@ fn shortened(side: &str) -> String {
 fn wrapped(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
-        if let Some(line) = lines.last_mut() {
-            if line.chars().count() + word.chars().count() < LINE_LETTERS {
-                if !line.is_empty() {
-                    line.push(' ');
-                }
+        let letters = word.chars().count();
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.chars().count() + letters < LINE_LETTERS => {
+                line.push(' ');
                 line.push_str(word);
-                continue;
             }
+            _ => lines.push(word.to_owned()),
         }
-        lines.push(word.to_owned());
     }
     lines
 }
