@@ -17,8 +17,9 @@ async fn build() -> PathBuf {
     let mut go = Command::new("go");
     go.args(["build", "-o"]).arg(&program).arg(".");
     go.env("GOFLAGS", "-mod=readonly -buildvcs=false");
-    let tool = "Go 1.26, or one from 1.21 on that may fetch it";
-    succeeds(tool, go.current_dir(sources("go"))).await;
+    // From 1.21 on, it fetches the version that go.mod names if it is older.
+    go.env("GOTOOLCHAIN", "auto");
+    succeeds("Go", go.current_dir(sources("go"))).await;
     program
 }
 
