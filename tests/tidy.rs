@@ -77,6 +77,30 @@ fn one_file_makes_statuses_of_errors() {
 }
 
 #[test]
+fn one_file_makes_kubernetes_statuses_of_errors() {
+    for (path, text) in sources("server/src/gateway") {
+        let makes_them = text.contains("\"Failure\"") || text.contains("UNPROCESSABLE_ENTITY");
+        let is_it = path.ends_with("gateway/status.rs");
+        assert!(!makes_them || is_it, "{}", path.display());
+    }
+}
+
+#[test]
+fn what_is_pure_of_the_gateway_knows_neither_store_nor_network() {
+    for folder in ["kinds", "table", "patch", "openapi"] {
+        let folder = format!("server/src/gateway/{folder}");
+        let words = [
+            "crate::hub",
+            "crate::service",
+            "crate::server",
+            "tonic",
+            "hyper",
+        ];
+        no_source_has(&folder, &words);
+    }
+}
+
+#[test]
 fn names_say_what_is_inside() {
     for folder in ["server/src", "client/src", "proto"] {
         for (path, _) in sources(folder) {

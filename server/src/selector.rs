@@ -34,7 +34,6 @@ impl SelectableFields {
 
     /// The same for paths that read in their own way; what was declared before keeps its
     /// place, and reads as it is declared here.
-    #[allow(dead_code)] // Until the gateway declares its fields.
     pub(crate) fn declare_paths(
         &mut self,
         collection: Collection,

@@ -156,10 +156,7 @@ impl Kube {
         assert_eq!(status, StatusCode::OK, "{path}");
         assert_eq!(response.headers()["content-type"], "application/json");
         assert_eq!(response.headers().get("content-length"), None);
-        Lines {
-            body: response.into_body(),
-            rest: Vec::new(),
-        }
+        Lines::of(response.into_body())
     }
 
     pub async fn names(&self, path: &str) -> Vec<String> {
@@ -192,6 +189,11 @@ pub struct Lines {
 }
 
 impl Lines {
+    pub fn of(body: Incoming) -> Self {
+        let rest = Vec::new();
+        Self { body, rest }
+    }
+
     /// The next event; `None`: the watch has ended well.
     pub async fn next(&mut self) -> Option<Value> {
         loop {

@@ -114,3 +114,20 @@ async fn options_that_there_are_not_are_refused_and_nothing_is_deleted() {
     }
     assert_eq!(kube.get(&path).await.ok(), map);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_deletion_never_overtakes_a_finalizer_that_is_being_set() {
+    let kube = Kube::start().await;
+    let merge = "application/merge-patch+json";
+    let patch = json!({"metadata": {"finalizers": ["x.io/one"]}});
+    for n in 0..200 {
+        let name = format!("m{n}");
+        kube.config_map(&name).await;
+        let path = format!("{CONFIG_MAPS}/{name}");
+        let (set, deleted) = tokio::join!(kube.patch(&path, merge, &patch), kube.delete(&path));
+        assert!(deleted.status.is_success());
+        // Whoever was told that it is held finds it held.
+        let now = kube.get(&path).await;
+        assert_eq!(now.status.is_success(), set.status.is_success(), "{n}");
+    }
+}

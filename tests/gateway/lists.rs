@@ -259,4 +259,10 @@ async fn lists_objects_and_watches_come_as_tables_for_those_who_ask() {
     assert!(first["object"]["columnDefinitions"].is_array());
     assert_eq!(second["object"]["rows"][0]["cells"][0], "p1");
     assert!(second["object"]["columnDefinitions"].is_null());
+    // What was written down for others first is not what this one gets.
+    let mut plain = kube.watch(&format!("{PODS}?watch=1")).await;
+    plain.events(2).await;
+    kube.pod("p2").await;
+    assert_eq!(plain.next().await.unwrap()["object"]["kind"], "Pod");
+    assert_eq!(watch.next().await.unwrap()["object"]["kind"], "Table");
 }

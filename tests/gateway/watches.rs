@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use listwatch::v1;
 use listwatch_server::{RequestOptions, ServerOptions, ServiceOptions};
 use serde_json::json;
 
-use super::client::{CONFIG_MAPS, Kube, PODS, event, refused, version};
+use super::client::{CONFIG_MAPS, Kube, Lines, PODS, event, names, refused, version};
 use crate::harness::{PATIENCE, remove};
 
 const END: &str = "k8s.io/initial-events-end";
@@ -290,5 +295,37 @@ async fn a_reader_that_stops_holds_nobody_up_and_gets_all_when_it_goes_on() {
     }
     for n in 0..200 {
         assert_eq!(slow.event().await, event("ADDED", &format!("m{n}")));
+    }
+}
+
+#[tokio::test]
+async fn http_2_carries_many_watches_and_requests_over_one_connection() {
+    let kube = Kube::start().await;
+    kube.config_map("a").await;
+    let io = kube.0.server.in_memory().connect().await.unwrap();
+    let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(io))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let ask = async |path: &str| {
+        let uri = format!("http://test{path}");
+        let request = Request::get(uri).body(Full::<Bytes>::default()).unwrap();
+        let response = sender.clone().send_request(request).await.unwrap();
+        assert_eq!(response.status(), 200);
+        response.into_body()
+    };
+    let mut watches = Vec::new();
+    for _ in 0..20 {
+        watches.push(Lines::of(ask(&format!("{CONFIG_MAPS}?watch=1")).await));
+    }
+    let list = ask(CONFIG_MAPS).await.collect().await.unwrap().to_bytes();
+    let list = serde_json::from_slice(&list).unwrap();
+    assert_eq!(names(&list), ["a"]);
+    kube.config_map("b").await;
+    for watch in &mut watches {
+        assert_eq!(
+            watch.events(2).await,
+            [event("ADDED", "a"), event("ADDED", "b")]
+        );
     }
 }

@@ -15,7 +15,7 @@ use super::{
     kinds::Kind,
     object,
     patch::{
-        self, PatchError, PatchKind,
+        self, PatchKind,
         server_side::{self, Applier, ApplyError},
     },
     path::Target,
@@ -183,11 +183,8 @@ fn patched(
 ) -> Result<Map<String, Value>, Failed> {
     let (kind, name) = (&target.kind, before.key.name());
     let was = json_of(kind, before)?;
-    let now = patch::apply(form, &was, patch, &kind.merge_keys).map_err(|error| match error {
-        PatchError::Malformed(problem) => Failure::bad_request(problem),
-        PatchError::Unfit(problem) => Failure::unfit_patch(kind, name, &problem),
-        PatchError::TooLarge(problem) => Failure::too_much(&problem),
-    })?;
+    let now = patch::apply(form, &was, patch, &kind.merge_keys)
+        .map_err(|error| Failure::patch(&error, kind, name))?;
     let mut now = rules::of_kind(now, kind)?;
     rules::in_place(&mut now, &target.namespace, name)?;
     Ok(now)

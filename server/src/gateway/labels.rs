@@ -1,5 +1,6 @@
 //! Label selectors as query parameters have them: `app=web,tier!=db,zone in (a, b),!canary`.
 
+#[cfg(test)]
 use serde_json::Value;
 
 use super::names;
@@ -67,7 +68,8 @@ pub(crate) fn parse(text: &str) -> Result<Vec<LabelRequirement>, SelectorError> 
 }
 
 /// An object's labels fulfil all of the requirements.
-pub(crate) fn matches(requirements: &[LabelRequirement], object: &Value) -> bool {
+#[cfg(test)]
+fn matches(requirements: &[LabelRequirement], object: &Value) -> bool {
     let labels = object.pointer("/metadata/labels");
     requirements.iter().all(|requirement| {
         let label = labels.and_then(|labels| labels.get(&requirement.key));

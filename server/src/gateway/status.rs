@@ -10,6 +10,7 @@ use tonic::body::Body;
 use super::{
     cause::{Cause, Fault, summary},
     kinds::Kind,
+    patch::PatchError,
 };
 use crate::{
     hub::HubError,
@@ -233,10 +234,10 @@ impl Failure {
         Self::new(code, "RequestEntityTooLarge", message)
     }
 
-    /// The request asks for more than one may.
-    pub(crate) fn too_much(problem: &str) -> Failed {
-        let code = StatusCode::PAYLOAD_TOO_LARGE;
-        Self::new(code, "RequestEntityTooLarge", problem)
+    /// A patch that was refused.
+    pub(crate) fn patch(error: &PatchError, kind: &Kind, name: &str) -> Failed {
+        let code = StatusCode::from_u16(error.code()).unwrap_or(StatusCode::BAD_REQUEST);
+        Self::new(code, error.reason(), error.to_string()).about(kind, name)
     }
 
     /// A patch that does not fit its object.

@@ -154,9 +154,12 @@ pub(crate) fn created(kind: &Kind, object: &Value) -> Vec<Cause> {
     };
     let prefix = text("generateName");
     if !prefix.is_empty() {
-        // A name may go on after a dash, or after a dot, where its prefix may not end.
-        let stem = prefix.strip_suffix(['-', '.']).unwrap_or(prefix);
-        if let Err(rule) = name_rule(kind, stem) {
+        // What follows makes a name of a prefix that ends as no name may.
+        let whole = match prefix.strip_suffix(['-', '.']) {
+            Some(stem) if !stem.is_empty() => format!("{stem}a"),
+            _ => prefix.to_owned(),
+        };
+        if let Err(rule) = name_rule(kind, &whole) {
             causes.push(Cause::invalid(
                 "metadata.generateName",
                 &json!(prefix),
@@ -365,13 +368,11 @@ mod tests {
     fn a_name_or_a_prefix_of_one_is_required() {
         assert_eq!(faults("namespaces", json!({})), ["metadata.name"]);
         assert!(faults("namespaces", json!({"generateName": "a-"})).is_empty());
-        assert!(
-            faults(
-                "configmaps",
-                json!({"generateName": "a.", "namespace": "x"})
-            )
-            .is_empty()
-        );
+        for prefix in ["a.", "a--", "a"] {
+            let metadata = json!({"generateName": prefix, "namespace": "x"});
+            assert!(faults("configmaps", metadata).is_empty(), "{prefix}");
+        }
+        assert!(!faults("namespaces", json!({"generateName": "-"})).is_empty());
         assert_eq!(
             faults("namespaces", json!({"generateName": "A-"})),
             ["metadata.generateName"]

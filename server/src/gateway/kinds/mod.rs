@@ -210,6 +210,7 @@ impl Kinds {
     }
 
     /// The kind whose objects are in this collection, in the version they are kept in.
+    #[cfg(test)]
     pub(crate) fn in_collection(&self, collection: &str) -> Option<Arc<Kind>> {
         self.current.load().in_collection(collection).cloned()
     }
@@ -347,6 +348,7 @@ impl Registry {
     }
 
     /// The kind of an object with this `apiVersion` and `kind`.
+    #[cfg(test)]
     pub(crate) fn of_object(&self, api_version: &str, kind: &str) -> Option<&Arc<Kind>> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         self.group(group)?

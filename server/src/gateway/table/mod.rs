@@ -89,19 +89,5 @@ pub(crate) fn metadata_of(object: &Value) -> Value {
     })
 }
 
-/// A list of objects' metadata.
-pub(crate) fn metadata_list<'a>(
-    objects: impl IntoIterator<Item = &'a Value>,
-    list: Value,
-) -> Value {
-    let items: Vec<Value> = objects.into_iter().map(metadata_of).collect();
-    json!({
-        "kind": "PartialObjectMetadataList",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": list,
-        "items": items,
-    })
-}
-
 #[cfg(test)]
 mod tests;
