@@ -1,6 +1,9 @@
 //! JavaScript's `@kubernetes/client-node`: `tests/kubernetes_clients/node/`.
 
-use std::{fs, path::Path, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use tokio::{process::Command, sync::OnceCell};
 
