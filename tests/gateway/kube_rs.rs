@@ -49,7 +49,7 @@ impl Cluster {
     }
 }
 
-fn client(address: std::net::SocketAddr) -> Client {
+pub fn client(address: std::net::SocketAddr) -> Client {
     let config = Config::new(format!("http://{address}").parse().unwrap());
     Client::try_from(config).unwrap()
 }
@@ -59,7 +59,7 @@ fn map(name: &str) -> ConfigMap {
     serde_json::from_value(value).unwrap()
 }
 
-async fn create(maps: &Api<ConfigMap>, name: &str) {
+pub async fn create(maps: &Api<ConfigMap>, name: &str) {
     maps.create(&PostParams::default(), &map(name))
         .await
         .unwrap();

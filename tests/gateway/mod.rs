@@ -2,11 +2,14 @@
 
 mod bad_input;
 mod client;
+mod client_go;
 mod deletions;
 mod discovery;
+mod informers;
 mod kube_rs;
 mod kubectl;
 mod lists;
+mod node;
 mod objects;
 mod patches;
 mod python;
