@@ -284,6 +284,12 @@ impl Watching {
         self.until(&what, |w| w.sum(|t| &t.all) >= wanted).await
     }
 
+    /// Tells how many deliveries there were in all, also while others hold this.
+    pub(crate) fn counter(&self) -> impl Fn() -> u64 + Clone + Send + Sync + use<> {
+        let tallies = self.tallies.clone();
+        move || tallies.iter().map(|tally| tally.all()).sum()
+    }
+
     /// Deliveries in all.
     pub(crate) fn all(&self) -> u64 {
         self.sum(|tally| &tally.all)

@@ -109,7 +109,9 @@ impl Loaded<'_> {
         let watches = options.watches;
         let mut watching =
             watching::open(self.side, self.host, self.objects, watches, timed).await?;
-        let writing = self.writers.begin(timed);
+        let writing = self
+            .writers
+            .begin(timed, watches as u64, watching.counter());
         tokio::time::sleep(options.warmup).await;
         let (then, began) = (Spent::now(self.host), Instant::now());
         window.begin(clock.now());

@@ -5,7 +5,9 @@
 //! The objects, and how they are written: against Listwatch over gRPC in every case, so that
 //! only the way of the watches differs. The number of watches and what they select (one
 //! namespace of one collection). Where bytes are counted: below HTTP, at the socket. The
-//! latency, from the moment at which a write was scheduled, which travels in a label.
+//! latency, from the moment at which a write was scheduled, which travels in a label. At full
+//! speed writers wait when the watches are a thousand events behind: it is the watches that are
+//! measured, not how far writers can run ahead of them.
 //!
 //! # What each side decodes
 //! - gRPC: `WatchResponse` by tonic and prost, over HTTP/2, up to 100 watches a connection. Key,

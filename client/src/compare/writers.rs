@@ -39,6 +39,10 @@ const CALLS_PER_CONNECTION: usize = 16;
 /// Objects that are filled in at one revision, and their bytes.
 const BATCH_OBJECTS: usize = 100;
 const BATCH_BYTES: usize = 1 << 20;
+/// Events that the watches may be behind, taken together, before writers at full speed wait for
+/// them: or a backlog would grow that is not delivered in minutes, out of the log.
+const MAX_BEHIND: u64 = 1000;
+const PAUSE: Duration = Duration::from_millis(1);
 /// Writes at a rate that wait: beyond it those that are due wait, and are late.
 const MAX_WAITING: usize = 4096;
 
@@ -95,8 +99,9 @@ impl Writers {
 
     /// Replaces an object that exists.
     async fn put(&self, number: usize, stamp: u64) -> Result<(), String> {
-        let mut writer = self.pool[number % self.pool.len()].lock().await;
         let number = number % self.names;
+        // Always the same writer for an object: none is overtaken, and refused for it.
+        let mut writer = self.pool[number % self.pool.len()].lock().await;
         match &mut *writer {
             Writer::Grpc(client) => {
                 let request = update(&self.objects, number, stamp);
@@ -220,8 +225,14 @@ impl Writers {
         Ok(u64::from(in_all - before))
     }
 
-    /// Writes as fast as it is answered, until told to stop.
-    pub(super) fn begin(self: &Arc<Self>, (clock, window): (Clock, &Window)) -> Writing {
+    /// Writes as fast as it is answered, until told to stop. Where the watches are what is slow,
+    /// writes wait for them: what has come is `delivered`, to so many watches.
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        (clock, window): (Clock, &Window),
+        watches: u64,
+        delivered: impl Fn() -> u64 + Clone + Send + Sync + 'static,
+    ) -> Writing {
         let stop = Arc::new(AtomicBool::new(false));
         let (all, measured) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let next = Arc::new(AtomicUsize::new(0));
@@ -229,8 +240,14 @@ impl Writers {
         for _ in 0..WRITERS {
             let (this, stop, next) = (self.clone(), stop.clone(), next.clone());
             let (all, measured, window) = (all.clone(), measured.clone(), window.clone());
+            let delivered = delivered.clone();
             tasks.spawn(async move {
                 while !stop.load(Ordering::Relaxed) {
+                    let behind = all.load(Ordering::Relaxed) * watches;
+                    if behind.saturating_sub(delivered()) > MAX_BEHIND * watches {
+                        tokio::time::sleep(PAUSE).await;
+                        continue;
+                    }
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     this.put(number, clock.now()).await?;
                     all.fetch_add(1, Ordering::Relaxed);
