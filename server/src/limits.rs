@@ -292,9 +292,8 @@ pub const GATEWAY_MAX_WATCH_SECONDS: u64 = 24 * 3600;
 pub const GATEWAY_PIECE_BYTES: usize = 256 * 1024;
 /// Responses from this size on are packed for clients that take it: kube-apiserver's.
 pub const GATEWAY_MIN_GZIP_BYTES: usize = 128 * 1024;
-/// How often a change over HTTP is tried again when others are faster, and a generated name
-/// when it is taken.
-pub const GATEWAY_MAX_ATTEMPTS: usize = 8;
+/// How many names are generated for an object whose name turns out to be taken.
+pub const GATEWAY_NAME_ATTEMPTS: usize = 8;
 /// Deletions of one deletecollection that are under way together: they share commits.
 pub const GATEWAY_DELETIONS_AT_A_TIME: usize = 32;
 /// Finalizers of one object: each is someone who must be waited for.

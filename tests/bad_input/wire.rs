@@ -319,7 +319,7 @@ async fn a_request_that_is_not_grpc_never_reaches_the_store() {
         "text/plain",
         "application/x-www-form-urlencoded",
         "multipart/form-data",
-        "application/grpc-web",
+        "application/grpc-webby",
         "application/grpc+json",
         "\u{e9}",
     ] {

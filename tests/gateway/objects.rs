@@ -52,6 +52,22 @@ async fn an_object_is_created_read_updated_and_deleted() {
     assert_eq!(details, json!({"name": "a", "kind": "configmaps"}));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_insists_on_no_version_is_never_told_of_a_conflict() {
+    let kube = Kube::start().await;
+    let object = kube.config_map("a").await;
+    let path = format!("{CONFIG_MAPS}/a");
+    let puts = (0..64).map(|n| {
+        let mut change = object.clone();
+        change["metadata"]["resourceVersion"].take();
+        change["data"]["k"] = n.to_string().into();
+        let (kube, path) = (&kube, &path);
+        async move { kube.put(path, &change).await.status }
+    });
+    let statuses = futures::future::join_all(puts).await;
+    assert!(statuses.iter().all(|status| *status == 200), "{statuses:?}");
+}
+
 #[tokio::test]
 async fn an_update_at_another_version_is_a_conflict_and_changes_nothing() {
     let kube = Kube::start().await;

@@ -18,7 +18,7 @@ use super::{
     status::{Failed, Failure, deleted, json_response},
 };
 use crate::{
-    limits::{GATEWAY_DELETIONS_AT_A_TIME, GATEWAY_MAX_ATTEMPTS},
+    limits::GATEWAY_DELETIONS_AT_A_TIME,
     store::{CommitError, DeleteCause, Object, Operation, PageLimit, PutCondition},
 };
 
@@ -158,7 +158,8 @@ impl Gateway {
         options: &DeleteOptions,
     ) -> Result<Deleted, Failed> {
         let kind = &target.kind;
-        for _ in 0..GATEWAY_MAX_ATTEMPTS {
+        // Until the request's deadline: whenever this one fails, another write was through.
+        loop {
             self.hub().settle().await?;
             let before = self.find(target, name).await?;
             let before = before.ok_or_else(|| Failure::not_found(kind, name))?;
@@ -198,7 +199,6 @@ impl Gateway {
                 Err(error) => return Err(Failure::commit(error, kind, name)),
             }
         }
-        Err(Failure::modified(kind, name))
     }
 
     /// An object that is being deleted, and waits for its finalizers.

@@ -19,7 +19,7 @@ use super::{
     validation::GENERATED_SUFFIX_BYTES,
 };
 use crate::{
-    limits::GATEWAY_MAX_ATTEMPTS,
+    limits::GATEWAY_NAME_ATTEMPTS,
     store::{
         CommitError, Content, DeleteCause, Key, Object, ObjectName, Operation, PutCondition,
         Revision, Uid, WriteBatch,
@@ -113,7 +113,7 @@ impl Gateway {
                 metadata.insert("generation".into(), 1.into());
             }
         }
-        let mut attempts = if generates { GATEWAY_MAX_ATTEMPTS } else { 1 };
+        let mut attempts = if generates { GATEWAY_NAME_ATTEMPTS } else { 1 };
         loop {
             if generates && let Some(metadata) = metadata_mut(&mut given) {
                 metadata.insert("name".into(), generated(&prefix).into());
@@ -198,7 +198,8 @@ impl Gateway {
         change: impl Fn(&Object) -> Result<Value, Failed>,
     ) -> Result<Arc<Object>, Failed> {
         let kind = &target.kind;
-        for _ in 0..GATEWAY_MAX_ATTEMPTS {
+        // Until the request's deadline: whenever this one fails, another write was through.
+        loop {
             self.hub().settle().await?;
             let before = self.find(target, name).await?;
             let before = before.ok_or_else(|| Failure::not_found(kind, name))?;
@@ -246,7 +247,6 @@ impl Gateway {
                 Err(error) => return Err(Failure::commit(error, kind, name)),
             }
         }
-        Err(Failure::modified(kind, name))
     }
 
     /// What is to be stored, if it is not too large.
