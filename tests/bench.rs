@@ -5,9 +5,14 @@ use std::{
     time::Duration,
 };
 
+use listwatch::v1::ListWatchesRequest;
+use listwatch_client::Client;
 use serde_json::Value;
 
-use crate::harness::daemon::{Daemon, binary, free_address};
+use crate::harness::{
+    PATIENCE,
+    daemon::{Daemon, binary, free_address},
+};
 
 fn bench(arguments: &[&str]) -> Command {
     let mut command = Command::new(binary("listwatch"));
@@ -142,7 +147,22 @@ async fn a_server_that_stood_still_shows_in_the_latency() {
     .stdout(Stdio::piped())
     .spawn()
     .unwrap();
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    // It has begun.
+    let client = Client::connect(daemon.address.clone()).await.unwrap();
+    let begun = tokio::time::timeout(PATIENCE, async {
+        while client
+            .watches(ListWatchesRequest::default())
+            .await
+            .unwrap()
+            .watches
+            .len()
+            < 4
+        {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    begun.await.expect("it does not begin");
+    tokio::time::sleep(Duration::from_secs(1)).await;
     signal(&daemon, "-STOP");
     tokio::time::sleep(Duration::from_secs(1)).await;
     signal(&daemon, "-CONT");

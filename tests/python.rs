@@ -3,13 +3,12 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Stdio,
 };
 
 use listwatch_server::Server;
 use tokio::{process::Command, sync::OnceCell};
 
-use crate::harness::PATIENCE;
+use crate::harness::{PATIENCE, tools};
 
 const PACKAGES: [&str; 5] = [
     "grpcio",
@@ -25,50 +24,14 @@ struct Tools {
     stubs: PathBuf,
 }
 
-async fn run(what: &str, command: &mut Command) -> String {
-    let run = command.stdin(Stdio::null()).kill_on_drop(true).output();
-    // Packages are fetched over the network the first time.
-    let output = tokio::time::timeout(PATIENCE * 20, run).await;
-    let output = output.unwrap_or_else(|_| panic!("{what} takes too long"));
-    let output = output.unwrap_or_else(|error| panic!("{what}: {error}"));
-    let (out, err) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
-    assert!(output.status.success(), "{what} failed:\n{out}\n{err}");
-    out.into_owned()
-}
-
 /// Makes them under the target folder; the packages are kept there for the next time.
-async fn tools() -> &'static Tools {
+async fn made() -> &'static Tools {
     static TOOLS: OnceCell<Tools> = OnceCell::const_new();
     TOOLS.get_or_init(make_tools).await
 }
 
 async fn make_tools() -> Tools {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
-    let python = folder.join("bin/python");
-    let complete = folder.join("complete");
-    if fs::read_to_string(&complete).ok() != Some(PACKAGES.join(" ")) {
-        let _ = fs::remove_dir_all(&folder);
-        let what = "python3 -m venv (these tests need Python 3 with the venv module)";
-        run(
-            what,
-            Command::new("python3").args(["-m", "venv"]).arg(&folder),
-        )
-        .await;
-        let what = "pip install (these tests fetch grpcio from the package index)";
-        let mut pip = Command::new(&python);
-        pip.args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-        ]);
-        run(what, pip.args(PACKAGES)).await;
-        fs::write(&complete, PACKAGES.join(" ")).unwrap();
-    }
+    let (folder, python) = tools::python_with("python", &PACKAGES).await;
     let stubs = folder.join("stubs");
     let _ = fs::remove_dir_all(&stubs);
     fs::create_dir_all(&stubs).unwrap();
@@ -78,17 +41,14 @@ async fn make_tools() -> Tools {
     protoc.arg(format!("-I{}", proto.display()));
     protoc.arg(format!("--python_out={}", stubs.display()));
     protoc.arg(format!("--grpc_python_out={}", stubs.display()));
-    run(
-        "grpc_tools.protoc",
-        protoc.arg("listwatch/v1/listwatch.proto"),
-    )
-    .await;
+    protoc.arg("listwatch/v1/listwatch.proto");
+    tools::run("grpcio-tools", &mut protoc).await;
     Tools { python, stubs }
 }
 
 /// Runs one task of the client against a server of its own, on a port.
 async fn python(task: &str) {
-    let tools = tools().await;
+    let made = made().await;
     let server = Server::builder()
         .listen("127.0.0.1:0")
         .start()
@@ -96,9 +56,9 @@ async fn python(task: &str) {
         .unwrap();
     let address = server.local_addr().unwrap().to_string();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python_client.py");
-    let mut client = Command::new(&tools.python);
-    client.arg(script).arg(&tools.stubs).args([&address, task]);
-    let out = run(task, &mut client).await;
+    let mut client = Command::new(&made.python);
+    client.arg(script).arg(&made.stubs).args([&address, task]);
+    let out = tools::run(task, &mut client).await;
     assert_eq!(out, format!("{task}: done\n"));
     server.drain();
     let joined = tokio::time::timeout(PATIENCE, server.join()).await;

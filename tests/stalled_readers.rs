@@ -1,6 +1,6 @@
 //! Readers that stop, and read on: what they get then, and that nobody else notices meanwhile.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path};
 
 use listwatch::v1::{self, DeliveryMode, EventType, watch_request::Start};
 use listwatch_client::{Client, ResponseStream};
@@ -188,6 +188,7 @@ async fn etcd_16839_starved_watches_with_previous_values_leave_memory_bounded() 
     let daemon = Daemon::start(&folder.path().join("data"), &free_address(), &[]).await;
     let writer = Client::connect(daemon.address.clone()).await.unwrap();
     let write = async |rounds: usize| {
+        let mut last = 0;
         for n in 0..rounds {
             let mut object = resource("pods", &format!("p{}", n % 4), "", &[]);
             object.value = vec![n as u8; MIB - 4096].into();
@@ -196,8 +197,10 @@ async fn etcd_16839_starved_watches_with_previous_values_leave_memory_bounded() 
                 allow_missing: true,
                 ..v1::UpdateRequest::default()
             };
-            writer.update(request).await.unwrap();
+            let written = writer.update(request).await.unwrap().resource;
+            last = written.unwrap().revision;
         }
+        last
     };
     write(8).await;
     let mut starved = Vec::new();
@@ -214,23 +217,19 @@ async fn etcd_16839_starved_watches_with_previous_values_leave_memory_bounded() 
     // As much as the caches, the buffers of the streams and the disk's own ever hold.
     write(120).await;
     let before = resident_mib(&daemon);
-    write(240).await;
+    let last = write(240).await;
     let after = resident_mib(&daemon);
     // A queue for each would have grown by 24,000 MiB, one for all by 240.
     assert!(after < before + 100, "{before} MiB, then {after}");
     // They still have it all: the log has, whatever the caches let go of.
-    let stream = &mut starved[0];
-    let mut revision = 0;
-    while let Ok(Ok(Some(response))) =
-        tokio::time::timeout(Duration::from_secs(2), stream.message()).await
-    {
-        for event in &response.events {
-            let resource = event.resource.as_ref().unwrap();
-            assert!(revision == 0 || resource.revision == revision + 1);
+    let responses = read_on(&mut starved[0], last).await;
+    let events = responses.iter().flat_map(|response| &response.events);
+    let revisions: Vec<_> = events
+        .map(|event| {
             assert_eq!(event.r#type(), EventType::Modified);
             assert!(event.previous.is_some());
-            revision = resource.revision;
-        }
-    }
-    assert!(revision > 200, "{revision}");
+            event.resource.as_ref().unwrap().revision
+        })
+        .collect();
+    assert_eq!(revisions, (last - 359..=last).collect::<Vec<_>>());
 }

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use tokio::{process::Command, sync::OnceCell};
 
-use super::informers::{keeps_a_copy, sources, succeeds};
+use super::informers::{keeps_a_copy, sources};
+use crate::harness::tools;
 
 /// The program, built under the target folder. Go keeps what it has fetched and compiled.
 async fn program() -> &'static Path {
@@ -19,7 +20,7 @@ async fn build() -> PathBuf {
     go.env("GOFLAGS", "-mod=readonly -buildvcs=false");
     // From 1.21 on, it fetches the version that go.mod names if it is older.
     go.env("GOTOOLCHAIN", "auto");
-    succeeds("Go", go.current_dir(sources("go"))).await;
+    tools::run("Go", go.current_dir(sources("go"))).await;
     program
 }
 

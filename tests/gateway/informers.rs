@@ -38,20 +38,6 @@ pub fn sources(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// A tool's work, which fetches packages over the network the first time. `tool` says what it
-/// takes.
-pub async fn succeeds(tool: &str, command: &mut Command) {
-    let run = command.stdin(Stdio::null()).kill_on_drop(true).output();
-    let output = timeout(PATIENCE * 40, run).await;
-    let output = output.unwrap_or_else(|_| panic!("{command:?} takes too long"));
-    let output = output.unwrap_or_else(|error| {
-        panic!("{command:?}: {error}: this test takes {tool}, which scripts/test installs")
-    });
-    let out = String::from_utf8_lossy(&output.stdout);
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {out}\n{err}");
-}
-
 /// An object by name, and of its content what every client keeps.
 type Copy = BTreeMap<String, Value>;
 

@@ -7,7 +7,8 @@ use std::{
 
 use tokio::{process::Command, sync::OnceCell};
 
-use super::informers::{keeps_a_copy, sources, succeeds};
+use super::informers::{keeps_a_copy, sources};
+use crate::harness::tools;
 
 /// The program beside its packages, which are fetched the first time and kept under the
 /// target folder.
@@ -29,11 +30,11 @@ async fn install() -> PathBuf {
         }
         let mut npm = Command::new("npm");
         npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
-        succeeds("npm", npm.current_dir(&folder)).await;
+        tools::run("npm", npm.current_dir(&folder)).await;
         fs::write(&complete, lock).unwrap();
     }
     let mut node = Command::new("node");
-    succeeds("Node 20 or later", node.arg("--version")).await;
+    tools::run("Node 20 or later", node.arg("--version")).await;
     let program = folder.join("informer.mjs");
     fs::copy(from.join("informer.mjs"), &program).unwrap();
     program

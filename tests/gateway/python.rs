@@ -1,7 +1,6 @@
 //! Kubernetes' own client for Python: `kubernetes_client.py`.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     process::Stdio,
 };
@@ -15,7 +14,7 @@ use tokio::{
 };
 
 use super::relay::Relay;
-use crate::harness::PATIENCE;
+use crate::harness::{PATIENCE, tools};
 
 /// Fetched from the package index the first time, and kept under the target folder.
 const PACKAGE: &str = "kubernetes==37.0.2";
@@ -26,35 +25,7 @@ async fn python() -> &'static Path {
 }
 
 async fn install() -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kubernetes-python");
-    let python = folder.join("bin/python");
-    let complete = folder.join("complete");
-    if fs::read_to_string(&complete).ok().as_deref() != Some(PACKAGE) {
-        let _ = fs::remove_dir_all(&folder);
-        let mut venv = Command::new("python3");
-        succeeds(venv.args(["-m", "venv"]).arg(&folder)).await;
-        let mut pip = Command::new(&python);
-        pip.args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-        ]);
-        succeeds(pip.arg(PACKAGE)).await;
-        fs::write(&complete, PACKAGE).unwrap();
-    }
-    python
-}
-
-async fn succeeds(command: &mut Command) {
-    let run = command.stdin(Stdio::null()).kill_on_drop(true).output();
-    let output = timeout(PATIENCE * 20, run)
-        .await
-        .expect("it takes too long");
-    let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {err}");
+    tools::python_with("kubernetes-python", &[PACKAGE]).await.1
 }
 
 /// Runs one task of the client, and does what it asks for on the way: it writes a word a

@@ -2,6 +2,7 @@
 
 pub mod daemon;
 pub mod faulty;
+pub mod tools;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

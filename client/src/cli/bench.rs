@@ -1,15 +1,12 @@
 //! `listwatch bench`: loads a server and says how it bears it.
 
-use std::{
-    io::{self, Write},
-    path::PathBuf,
-    time::Duration,
-};
+use std::{io::Write, path::PathBuf, time::Duration};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::{
     exit::{CommandError, Exit},
+    measuring::{FigureFormat, measure},
     session::Server,
     span,
     tally::complain,
@@ -64,16 +61,7 @@ pub(super) struct BenchArgs {
     data_parent: Option<PathBuf>,
     /// How to write the figures
     #[arg(short, long, value_enum, default_value_t)]
-    output: BenchFormat,
-}
-
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum BenchFormat {
-    /// Aligned columns for people
-    #[default]
-    Table,
-    /// One JSON document, with each round
-    Json,
+    output: FigureFormat,
 }
 
 impl BenchArgs {
@@ -116,34 +104,9 @@ pub(super) async fn run(
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
     let options = args.options(server);
-    bench::raise_descriptor_limit();
-    // As many threads as there are processors: the command line's own has one.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build();
-    let runtime =
-        runtime.map_err(|e| CommandError::new(Exit::Failed, format!("cannot start: {e}")))?;
-    let running = runtime.spawn(async move { bench::run(&options, complain).await });
-    // What was started is ended, also when this is interrupted.
-    let report = tokio::select! {
-        report = running => report,
-        _ = tokio::signal::ctrl_c() => {
-            runtime.shutdown_timeout(Duration::from_secs(5));
-            return Err(CommandError::new(Exit::Failed, "interrupted"));
-        }
-    };
-    runtime.shutdown_background();
-    let report = match report {
-        Ok(report) => report.map_err(|error| failed(&error))?,
-        Err(error) => return Err(CommandError::new(Exit::Failed, error.to_string())),
-    };
-    let written = match args.output {
-        BenchFormat::Table => report.write_table(out),
-        BenchFormat::Json => serde_json::to_writer_pretty(&mut *out, &report)
-            .map_err(io::Error::from)
-            .and_then(|()| writeln!(out)),
-    };
-    written.map_err(CommandError::output)
+    let running = async move { bench::run(&options, complain).await };
+    let report = measure(running, failed).await?;
+    args.output.write(&report, bench::Report::write_table, out)
 }
 
 fn failed(error: &BenchError) -> CommandError {

@@ -1,13 +1,8 @@
 //! `listwatch compare`: the same watches over gRPC, gRPC-web and HTTP, side by side.
 
-use std::{
-    fs,
-    io::{self, Write},
-    path::PathBuf,
-    time::Duration,
-};
+use std::{fs, io::Write, path::PathBuf, time::Duration};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use listwatch::v1::Resource;
 use serde_json::Value;
 
@@ -15,12 +10,13 @@ use super::{
     args::FileArgs,
     exit::{CommandError, Exit},
     kinds,
+    measuring::{FigureFormat, measure},
     session::Server,
     span,
     tally::complain,
 };
 use crate::{
-    bench::{self, BenchError, System, Target},
+    bench::{BenchError, System, Target},
     compare::{self, CompareError, CompareOptions, Objects, Report, Site},
 };
 
@@ -84,16 +80,7 @@ pub(super) struct CompareArgs {
     data_parent: Option<PathBuf>,
     /// How to write the figures
     #[arg(short, long, value_enum, default_value_t)]
-    output: CompareFormat,
-}
-
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum CompareFormat {
-    /// Aligned columns for people
-    #[default]
-    Table,
-    /// One JSON document, with each round
-    Json,
+    output: FigureFormat,
 }
 
 impl CompareArgs {
@@ -189,34 +176,9 @@ pub(super) async fn run(
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
     let options = args.options(server)?;
-    bench::raise_descriptor_limit();
-    // As many threads as there are processors: the command line's own has one.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build();
-    let runtime =
-        runtime.map_err(|e| CommandError::new(Exit::Failed, format!("cannot start: {e}")))?;
-    let running = runtime.spawn(async move { compare::run(&options, complain).await });
-    // What was started is ended, also when this is interrupted.
-    let report = tokio::select! {
-        report = running => report,
-        _ = tokio::signal::ctrl_c() => {
-            runtime.shutdown_timeout(Duration::from_secs(5));
-            return Err(CommandError::new(Exit::Failed, "interrupted"));
-        }
-    };
-    runtime.shutdown_background();
-    let report = match report {
-        Ok(report) => report.map_err(|error| failed(&error))?,
-        Err(error) => return Err(CommandError::new(Exit::Failed, error.to_string())),
-    };
-    let written = match args.output {
-        CompareFormat::Table => report.write_table(out),
-        CompareFormat::Json => serde_json::to_writer_pretty(&mut *out, &report)
-            .map_err(io::Error::from)
-            .and_then(|()| writeln!(out)),
-    };
-    written.map_err(CommandError::output)?;
+    let running = async move { compare::run(&options, complain).await };
+    let report = measure(running, failed).await?;
+    args.output.write(&report, Report::write_table, out)?;
     draw(&report, args.picture)
 }
 

@@ -22,6 +22,7 @@ mod import;
 mod kinds;
 mod list;
 mod manifest;
+mod measuring;
 mod output;
 mod parse;
 mod progress;

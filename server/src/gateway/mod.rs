@@ -38,7 +38,10 @@ use std::{
     time::Duration,
 };
 
-use futures::{FutureExt as _, future::BoxFuture};
+use futures::{
+    FutureExt as _,
+    future::{BoxFuture, Either},
+};
 use http::{HeaderMap, Method, Request, Response};
 use tonic::body::Body;
 use tower::{Layer, Service as TowerService};
@@ -287,12 +290,11 @@ pub(crate) struct Gatewayed<S> {
 impl<S> TowerService<Request<Body>> for Gatewayed<S>
 where
     S: TowerService<Request<Body>, Response = Response<Body>>,
-    S::Future: Send + 'static,
     S::Error: 'static,
 {
     type Response = Response<Body>;
     type Error = S::Error;
-    type Future = BoxFuture<'static, Result<Response<Body>, S::Error>>;
+    type Future = Either<S::Future, BoxFuture<'static, Result<Response<Body>, S::Error>>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
@@ -300,9 +302,9 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         if !path::is_ours(request.uri().path()) {
-            return Box::pin(self.inner.call(request));
+            return Either::Left(self.inner.call(request));
         }
         let gateway = self.gateway.clone();
-        Box::pin(async move { Ok(gateway.answer(request).await) })
+        Either::Right(Box::pin(async move { Ok(gateway.answer(request).await) }))
     }
 }

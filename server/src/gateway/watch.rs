@@ -38,6 +38,8 @@ use crate::{
 
 /// Where the encoding of an event is shared: behind those of the gRPC views.
 const ENCODING: usize = ENCODINGS - 1;
+/// A bookmark's line is about so long.
+const BOOKMARK_BYTES: usize = 256;
 
 impl Gateway {
     pub(super) async fn watch(
@@ -230,7 +232,14 @@ impl Pulled for Watch {
             }
             return Next::Wait(self.wakes_first_at());
         }
-        let mut lines = Vec::with_capacity(128 + 512 * step.deliveries.len());
+        // Exactly as much as it takes, where that is known: it may be long in the hands of a
+        // reader that has stopped.
+        let shared = step.deliveries.iter().enumerate();
+        let shared = shared.filter_map(|(n, delivery)| {
+            let is_first = n == 0 && !self.has_begun;
+            self.shared(delivery, is_first).map(Bytes::len)
+        });
+        let mut lines = Vec::with_capacity(BOOKMARK_BYTES + shared.sum::<usize>());
         account::sent(&self.cursor, step, self.in_step, &self.clock);
         self.view.at(self.clock.now());
         for delivery in &step.deliveries {
@@ -298,27 +307,24 @@ impl Watch {
     }
 
     fn event(&mut self, delivery: &Delivery, lines: &mut Vec<u8>) {
-        let what = match delivery.kind {
-            DeliveryKind::Existing | DeliveryKind::Added => "ADDED",
-            DeliveryKind::Modified => "MODIFIED",
-            DeliveryKind::Deleted(_) => "DELETED",
-            // Only of catching up, which is never asked for here.
-            DeliveryKind::Unchanged | DeliveryKind::Upserted => return,
+        let Some(what) = event_type(delivery) else {
+            return;
         };
         let is_first = !std::mem::replace(&mut self.has_begun, true);
-        let encode = || {
-            let mut line = Vec::new();
-            self.view.event(what, &delivery.object, is_first, &mut line);
-            Bytes::from(line)
-        };
-        let shared = match self.view.is_shared() {
-            true => delivery.encoded_once(ENCODING, encode),
-            false => None,
-        };
-        match shared {
+        match self.shared(delivery, is_first) {
             Some(line) => lines.extend_from_slice(line),
             None => self.view.event(what, &delivery.object, is_first, lines),
         }
+    }
+
+    /// The line that all who see the event whole share, if this one does.
+    fn shared<'a>(&self, delivery: &'a Delivery, is_first: bool) -> Option<&'a Bytes> {
+        let what = event_type(delivery).filter(|_| self.view.is_shared())?;
+        delivery.encoded_once(ENCODING, || {
+            let mut line = Vec::new();
+            self.view.event(what, &delivery.object, is_first, &mut line);
+            line.into()
+        })
     }
 
     /// A bookmark for where it stands; nothing midway through the state.
@@ -341,6 +347,16 @@ impl Watch {
     fn spoke(&mut self, now: Instant) {
         let vary = 1.0 - 0.1 * self.berth.jitter.next();
         self.bookmark_at = now + self.bookmark_interval.mul_f64(vary);
+    }
+}
+
+/// What Kubernetes calls it; `None`: only of catching up, which is never asked for here.
+fn event_type(delivery: &Delivery) -> Option<&'static str> {
+    match delivery.kind {
+        DeliveryKind::Existing | DeliveryKind::Added => Some("ADDED"),
+        DeliveryKind::Modified => Some("MODIFIED"),
+        DeliveryKind::Deleted(_) => Some("DELETED"),
+        DeliveryKind::Unchanged | DeliveryKind::Upserted => None,
     }
 }
 

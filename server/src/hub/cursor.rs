@@ -248,7 +248,7 @@ impl Cursor {
             return false;
         }
         let left = self.held.collection.backlogs.after(self.position).bytes;
-        left > (self.limit().bytes * LATEST_BACKLOG_RESPONSES) as u64
+        left > self.limit().bytes.saturating_mul(LATEST_BACKLOG_RESPONSES) as u64
             || self.too_far_behind().is_some()
     }
 

@@ -7,7 +7,7 @@
 use std::task::{Context, Poll};
 
 use bytes::{Buf as _, Bytes};
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Either};
 use http::{HeaderValue, Request, Response, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use listwatch::v1;
@@ -54,12 +54,11 @@ pub(crate) struct Routed<S> {
 impl<S> TowerService<Request<Body>> for Routed<S>
 where
     S: TowerService<Request<Body>, Response = Response<Body>>,
-    S::Future: Send + 'static,
     S::Error: 'static,
 {
     type Response = Response<Body>;
     type Error = S::Error;
-    type Future = BoxFuture<'static, Result<Response<Body>, S::Error>>;
+    type Future = Either<S::Future, BoxFuture<'static, Result<Response<Body>, S::Error>>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
@@ -68,15 +67,15 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let route = self.route.clone();
         match request.uri().path() {
-            WATCH => Box::pin(async move {
+            WATCH => Either::Right(Box::pin(async move {
                 let response = route.watch(request).await;
                 Ok(response.unwrap_or_else(Status::into_http))
-            }),
-            WATCH_MANY => Box::pin(async move {
+            })),
+            WATCH_MANY => Either::Right(Box::pin(async move {
                 let response = route.watch_many(request);
                 Ok(response.unwrap_or_else(Status::into_http))
-            }),
-            _ => Box::pin(self.inner.call(request)),
+            })),
+            _ => Either::Left(self.inner.call(request)),
         }
     }
 }

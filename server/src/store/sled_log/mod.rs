@@ -7,6 +7,7 @@
 //! (`contain`).
 
 mod contain;
+mod database;
 mod folder;
 mod head;
 mod manifest;

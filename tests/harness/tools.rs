@@ -1,0 +1,46 @@
+//! Tools of other languages, and what they fetch and keep under the target folder.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use tokio::{process::Command, time::timeout};
+
+use super::PATIENCE;
+
+/// A tool's work, which may fetch packages over the network; returns what it printed. It must
+/// succeed. `tool` says what it takes.
+pub async fn run(tool: &str, command: &mut Command) -> String {
+    let run = command.stdin(Stdio::null()).kill_on_drop(true).output();
+    let output = timeout(PATIENCE * 40, run).await;
+    let output = output.unwrap_or_else(|_| panic!("{command:?} takes too long"));
+    let output = output.unwrap_or_else(|error| {
+        panic!("{command:?}: {error}: this test takes {tool}, which scripts/test installs")
+    });
+    let out = String::from_utf8_lossy(&output.stdout);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {out}\n{err}");
+    out.into_owned()
+}
+
+/// A Python environment with these packages, and its interpreter. They are fetched the first
+/// time and kept for the next.
+pub async fn python_with(name: &str, packages: &[&str]) -> (PathBuf, PathBuf) {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let python = folder.join("bin/python");
+    let complete = folder.join("complete");
+    if fs::read_to_string(&complete).ok() != Some(packages.join(" ")) {
+        let _ = fs::remove_dir_all(&folder);
+        let mut venv = Command::new("python3");
+        venv.args(["-m", "venv"]).arg(&folder);
+        run("Python 3 with its venv module", &mut venv).await;
+        let mut pip = Command::new(&python);
+        pip.args(["-m", "pip", "install", "--quiet"]);
+        pip.arg("--disable-pip-version-check").args(packages);
+        run("pip, and the package index", &mut pip).await;
+        fs::write(&complete, packages.join(" ")).unwrap();
+    }
+    (folder, python)
+}
