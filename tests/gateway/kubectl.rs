@@ -20,13 +20,13 @@ use super::client::send;
 use crate::harness::PATIENCE;
 
 /// A server, and a kubectl that knows nothing but it.
-struct Kubectl {
-    server: ServerHandle,
+pub struct Kubectl {
+    pub server: ServerHandle,
     home: tempfile::TempDir,
 }
 
 impl Kubectl {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         let server = Server::builder()
             .listen("127.0.0.1:0")
             .start()
@@ -64,7 +64,7 @@ impl Kubectl {
     }
 
     /// What a command prints that must succeed.
-    async fn feed(&self, arguments: &[&str], input: &str) -> String {
+    pub async fn feed(&self, arguments: &[&str], input: &str) -> String {
         let output = self.output(arguments, input).await;
         let out = String::from_utf8(output.stdout).unwrap();
         let err = String::from_utf8_lossy(&output.stderr);
@@ -75,18 +75,18 @@ impl Kubectl {
         out
     }
 
-    async fn run(&self, arguments: &[&str]) -> String {
+    pub async fn run(&self, arguments: &[&str]) -> String {
         self.feed(arguments, "").await
     }
 
     /// What a command says that must fail.
-    async fn fails(&self, arguments: &[&str], input: &str) -> String {
+    pub async fn fails(&self, arguments: &[&str], input: &str) -> String {
         let output = self.output(arguments, input).await;
         assert!(!output.status.success(), "kubectl {arguments:?} succeeds");
         String::from_utf8(output.stderr).unwrap()
     }
 
-    async fn json(&self, arguments: &[&str]) -> Value {
+    pub async fn json(&self, arguments: &[&str]) -> Value {
         let out = self.run(&[arguments, &["-o", "json"]].concat()).await;
         serde_json::from_str(&out).unwrap()
     }
