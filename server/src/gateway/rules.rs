@@ -53,14 +53,19 @@ pub(crate) fn fits(kind: &Kind, given_version: &str, given_kind: &str) -> Result
 }
 
 /// Drops the fields that a kind does not have, and says which, as far as the client wants to
-/// know of them.
+/// know of them. A value of another type than its field is refused.
 pub(crate) fn known_fields(
     kind: &Kind,
     object: Map<String, Value>,
     unknown: Unknown,
 ) -> Result<(Map<String, Value>, Vec<String>), Failed> {
     let mut value = Value::Object(object);
-    let told = strict::prune(kind, &mut value);
+    let told = strict::prune(kind, &mut value).map_err(|problem| {
+        let (name, version) = (&kind.kind, &kind.version);
+        let message =
+            format!("{name} in version {version:?} cannot be handled as a {name}: {problem}");
+        Failure::bad_request(message)
+    })?;
     if unknown == Unknown::Refuse && !told.is_empty() {
         return Err(Failure::bad_request(strict::refusal(kind, &told)));
     }

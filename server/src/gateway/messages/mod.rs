@@ -130,13 +130,13 @@ impl Message {
         all
     }
 
-    /// The field that JSON has under a name, and the message that it is of.
-    pub(crate) fn json_field(&'static self, name: &str) -> Option<(&'static Self, &'static Field)> {
+    /// The field that JSON has under a name.
+    pub(crate) fn json_field(&'static self, name: &str) -> Option<&'static Field> {
         self.fields
             .iter()
             .find_map(|field| match (field.inline, field.holds) {
                 (true, Holds::Message(inner)) => message(inner)?.json_field(name),
-                _ => (field.name == name).then_some((self, field)),
+                _ => (field.name == name).then_some(field),
             })
     }
 
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn json_has_the_fields_of_some_messages_in_place_of_them() {
         let field = |of: &str, name: &str| {
-            let (_, field) = message(of)?.json_field(name)?;
+            let field = message(of)?.json_field(name)?;
             Some((field.number, field.holds))
         };
         let secret = "io.k8s.api.core.v1.SecretVolumeSource";
