@@ -155,7 +155,7 @@ impl Pruner {
                 let mut values = values.iter_mut();
                 values.try_for_each(|(name, value)| self.one(value, place, &join(at, name)))
             }
-            (_, value) => Err(fit::unfit(value, place)),
+            (_, value) => Err(fit::unfit_whole(value, place)),
         }
     }
 

@@ -37,8 +37,23 @@ fn is_int32(value: &Value) -> bool {
     value.as_i64().is_some_and(|n| i32::try_from(n).is_ok())
 }
 
-/// A value of another type than the field's.
-pub(super) fn unfit(value: &Value, place: Place<'_>) -> String {
+/// A value of another type than the list or the map that the field is.
+pub(super) fn unfit_whole(value: &Value, place: Place<'_>) -> String {
+    let one = go_type(place.field.holds);
+    let wanted = match place.field.many {
+        Many::One => one,
+        Many::List => format!("[]{one}"),
+        Many::Map => format!("map[string]{one}"),
+    };
+    unmarshal(value, place, &wanted)
+}
+
+/// A value of another type than the field's, or than those in it.
+fn unfit(value: &Value, place: Place<'_>) -> String {
+    unmarshal(value, place, &go_type(place.field.holds))
+}
+
+fn unmarshal(value: &Value, place: Place<'_>, wanted: &str) -> String {
     let is = match value {
         Value::Null => "null".to_owned(),
         Value::Bool(_) => "bool".to_owned(),
@@ -47,12 +62,6 @@ pub(super) fn unfit(value: &Value, place: Place<'_>) -> String {
         Value::String(_) => "string".to_owned(),
         Value::Array(_) => "array".to_owned(),
         Value::Object(_) => "object".to_owned(),
-    };
-    let one = go_type(place.field.holds);
-    let wanted = match (place.field.many, value) {
-        (Many::List, value) if !value.is_array() => format!("[]{one}"),
-        (Many::Map, value) if !value.is_object() => format!("map[string]{one}"),
-        _ => one,
     };
     let Place { of, path, .. } = place;
     format!("json: cannot unmarshal {is} into Go struct field {of}.{path} of type {wanted}")
