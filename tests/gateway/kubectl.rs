@@ -20,13 +20,13 @@ use super::client::send;
 use crate::harness::PATIENCE;
 
 /// A server, and a kubectl that knows nothing but it.
-struct Kubectl {
-    server: ServerHandle,
+pub struct Kubectl {
+    pub server: ServerHandle,
     home: tempfile::TempDir,
 }
 
 impl Kubectl {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         let server = Server::builder()
             .listen("127.0.0.1:0")
             .start()
@@ -64,7 +64,7 @@ impl Kubectl {
     }
 
     /// What a command prints that must succeed.
-    async fn feed(&self, arguments: &[&str], input: &str) -> String {
+    pub async fn feed(&self, arguments: &[&str], input: &str) -> String {
         let output = self.output(arguments, input).await;
         let out = String::from_utf8(output.stdout).unwrap();
         let err = String::from_utf8_lossy(&output.stderr);
@@ -75,18 +75,18 @@ impl Kubectl {
         out
     }
 
-    async fn run(&self, arguments: &[&str]) -> String {
+    pub async fn run(&self, arguments: &[&str]) -> String {
         self.feed(arguments, "").await
     }
 
     /// What a command says that must fail.
-    async fn fails(&self, arguments: &[&str], input: &str) -> String {
+    pub async fn fails(&self, arguments: &[&str], input: &str) -> String {
         let output = self.output(arguments, input).await;
         assert!(!output.status.success(), "kubectl {arguments:?} succeeds");
         String::from_utf8(output.stderr).unwrap()
     }
 
-    async fn json(&self, arguments: &[&str]) -> Value {
+    pub async fn json(&self, arguments: &[&str]) -> Value {
         let out = self.run(&[arguments, &["-o", "json"]].concat()).await;
         serde_json::from_str(&out).unwrap()
     }
@@ -424,4 +424,60 @@ async fn kubectl_is_told_what_is_wrong_with_its_input() {
         .await;
     assert!(refusal.contains("field label not supported"), "{refusal}");
     assert_eq!(kubectl.run(&["get", "pods", "-o", "name"]).await, "");
+}
+
+#[tokio::test]
+async fn kubectl_explains_what_is_below_the_top_level() {
+    let kubectl = Kubectl::start().await;
+    let containers = kubectl.run(&["explain", "pod.spec.containers"]).await;
+    for field in ["image", "livenessProbe", "volumeMounts", "-required-"] {
+        assert!(containers.contains(field), "{field}:\n{containers}");
+    }
+    let spec = kubectl.run(&["explain", "deployment.spec"]).await;
+    for field in ["replicas", "strategy", "<PodTemplateSpec>"] {
+        assert!(spec.contains(field), "{field}:\n{spec}");
+    }
+    let all = kubectl.run(&["explain", "cronjob", "--recursive"]).await;
+    for field in ["schedule", "secretKeyRef", "topologySpreadConstraints"] {
+        assert!(all.contains(field), "{field}:\n{all}");
+    }
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "tabs.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "tabs", "singular": "tab", "kind": "Tab"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                    "spec": {"type": "object", "properties": {
+                        "cron": {"type": "string", "description": "When."},
+                    }},
+                }}},
+            }],
+        },
+    });
+    kubectl
+        .feed(&["create", "-f", "-"], &definition.to_string())
+        .await;
+    let cron = kubectl.run(&["explain", "tabs.spec.cron"]).await;
+    assert!(cron.contains("When."), "{cron}");
+}
+
+#[tokio::test]
+async fn kubectl_is_told_of_fields_that_are_not_there_or_of_another_type() {
+    let kubectl = Kubectl::start().await;
+    let wrong = DEPLOYMENT.replace("image: 'b:1'", "imagee: 'b:1'");
+    let refusal = kubectl.fails(&["apply", "-f", "-"], &wrong).await;
+    let said = "strict decoding error: unknown field \"spec.template.spec.containers[1].imagee\"";
+    assert!(refusal.contains(said), "{refusal}");
+    let wrong = DEPLOYMENT.replace("replicas: 2", "replicas: two");
+    let refusal = kubectl.fails(&["create", "-f", "-"], &wrong).await;
+    let said = "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas \
+                of type int32";
+    assert!(refusal.contains(said), "{refusal}");
+    let unchecked = ["create", "--validate=false", "-f", "-"];
+    kubectl
+        .feed(&unchecked, &DEPLOYMENT.replace("replicas: 2", "copies: 2"))
+        .await;
 }

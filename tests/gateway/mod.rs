@@ -12,6 +12,7 @@ mod lists;
 mod node;
 mod objects;
 mod patches;
+mod protobuf;
 mod python;
 mod relay;
 mod selectors;

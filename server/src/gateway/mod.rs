@@ -12,6 +12,7 @@ mod kinds;
 mod labels;
 mod list;
 mod media;
+mod messages;
 mod names;
 mod object;
 mod openapi;

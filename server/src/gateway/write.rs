@@ -69,7 +69,7 @@ impl Gateway {
         let view = self.view(asked)?;
         let media_type = body::media_type(asked.headers);
         let body = body::read(body, self.max_body_bytes()).await?;
-        let value = body::parse(media_type, &body)?;
+        let value = body::object(media_type, body, &target.kind)?;
         let value = rules::of_kind(value, &target.kind)?;
         let (value, warnings) = rules::known_fields(&target.kind, value, options.unknown)?;
         let object = self
@@ -173,7 +173,7 @@ impl Gateway {
         let view = self.view(asked)?;
         let media_type = body::media_type(asked.headers);
         let body = body::read(body, self.max_body_bytes()).await?;
-        let value = body::parse(media_type, &body)?;
+        let value = body::object(media_type, body, &target.kind)?;
         let value = rules::of_kind(value, &target.kind)?;
         let (mut value, warnings) = rules::known_fields(&target.kind, value, options.unknown)?;
         rules::in_place(&mut value, &target.namespace, name)?;
