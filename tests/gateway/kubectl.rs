@@ -8,7 +8,7 @@ use std::{
 
 use http::Request;
 use http_body_util::Full;
-use listwatch_server::{Server, ServerHandle};
+use listwatch_server::{DeclaredKind, Server, ServerHandle, ServerOptions};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
@@ -27,8 +27,13 @@ struct Kubectl {
 
 impl Kubectl {
     async fn start() -> Self {
+        Self::with(ServerOptions::default()).await
+    }
+
+    async fn with(options: ServerOptions) -> Self {
         let server = Server::builder()
             .listen("127.0.0.1:0")
+            .options(options)
             .start()
             .await
             .unwrap();
@@ -407,6 +412,51 @@ async fn kubectl_defines_kinds_and_uses_them() {
         .await;
     assert_eq!(applied, "crontab.example.com/a configured\n");
     kubectl.run(&["delete", "crontab", "a"]).await;
+}
+
+#[tokio::test]
+async fn kubectl_uses_kinds_of_the_configuration() {
+    let mut orders = DeclaredKind::new("shop.example", "v1", "orders", "Order");
+    orders.short_names = vec!["ord".into()];
+    orders.fields = vec!["spec.customer".into()];
+    let options = ServerOptions {
+        kinds: vec![orders],
+        ..ServerOptions::default()
+    };
+    let kubectl = Kubectl::with(options).await;
+    let resources = kubectl
+        .run(&["api-resources", "--api-group=shop.example"])
+        .await;
+    assert!(
+        resources.contains("orders") && resources.contains("ord "),
+        "{resources}"
+    );
+    let mut order = json!({
+        "apiVersion": "shop.example/v1", "kind": "Order", "metadata": {"name": "a"},
+        "spec": {"customer": "x"},
+    });
+    let apply = ["apply", "-f", "-"];
+    let applied = kubectl.feed(&apply, &order.to_string()).await;
+    assert_eq!(applied, "order.shop.example/a created\n");
+    order["spec"] = json!({"customer": "y", "lines": [1]});
+    let applied = kubectl.feed(&apply, &order.to_string()).await;
+    assert_eq!(applied, "order.shop.example/a configured\n");
+    let by_field = [
+        "get",
+        "ord",
+        "--field-selector",
+        "spec.customer=y",
+        "-o",
+        "name",
+    ];
+    assert_eq!(kubectl.run(&by_field).await, "order.shop.example/a\n");
+    let table = kubectl.run(&["get", "orders"]).await;
+    assert!(
+        table.starts_with("NAME") && table.contains("\na "),
+        "{table}"
+    );
+    kubectl.run(&["explain", "order"]).await;
+    kubectl.run(&["delete", "order", "a"]).await;
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 mod bad_input;
 mod client;
 mod client_go;
+mod declared_kinds;
 mod deletions;
 mod discovery;
 mod informers;

@@ -46,10 +46,11 @@ use http::{HeaderMap, Method, Request, Response};
 use tonic::body::Body;
 use tower::{Layer, Service as TowerService};
 
+pub(crate) use self::kinds::Kinds;
+pub use self::kinds::{DeclarationError, DeclaredKind};
 use self::{
     accept::Accepted,
     definitions::Definitions,
-    kinds::Kinds,
     path::{Part, Place, Target},
     query::Query,
     status::{Failed, Failure},
@@ -83,11 +84,12 @@ impl Gateway {
         refusals: Arc<Refusals>,
     ) -> Self {
         Self {
+        kinds: Kinds,
             service,
             calls,
             timeout,
             refusals,
-            kinds: Arc::new(Kinds::builtin()),
+            kinds: Arc::new(kinds),
             definitions: Arc::default(),
         }
     }
@@ -259,9 +261,9 @@ impl Verb {
     }
 }
 
-/// Declares what selectors may name of the built-in kinds.
-pub(crate) fn declare_fields(fields: &mut SelectableFields) {
-    for kind in Kinds::builtin().registry().kinds() {
+/// Declares what selectors may name of these kinds.
+pub(crate) fn declare_fields(kinds: &Kinds, fields: &mut SelectableFields) {
+    for kind in kinds.registry().kinds() {
         let declared = self::fields::declared(kind);
         if !declared.is_empty() {
             fields.declare_paths(kind.collection.clone(), declared);

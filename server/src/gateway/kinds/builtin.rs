@@ -252,6 +252,7 @@ fn kind(group: &GroupRows, row: &Row) -> Option<Kind> {
         merge_keys: MergeKeys::builtin(collection.as_str()),
         collection,
         builtin: true,
+        is_fixed: true,
         storage: true,
         schema: None,
         columns: Vec::new(),

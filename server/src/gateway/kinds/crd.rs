@@ -1,10 +1,10 @@
-//! Kinds that are described by data: a CustomResourceDefinition, or the configuration.
+//! Kinds that a CustomResourceDefinition describes.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{DeclaredKind, Kind, MergeKeys, PrinterColumn, VERBS};
+use super::{Kind, MergeKeys, PrinterColumn, VERBS};
 use crate::{
     gateway::{
         cause::{Cause, Fault, summary},
@@ -38,48 +38,6 @@ pub(super) fn kinds(crd: &Value) -> Result<Vec<Kind>, CrdError> {
         causes if causes.is_empty() => Ok(kinds),
         causes => Err(CrdError { causes }),
     }
-}
-
-/// A kind of the configuration, under the same rules.
-pub(super) fn from_declaration(declared: DeclaredKind) -> Result<Kind, CrdError> {
-    let selectable: Vec<Value> = declared
-        .fields
-        .iter()
-        .map(|field| json!({"jsonPath": format!(".{field}")}))
-        .collect();
-    let subresources = if declared.status {
-        json!({"status": {}})
-    } else {
-        json!({})
-    };
-    let described = json!({
-        "metadata": {"name": format!("{}.{}", declared.resource, declared.group)},
-        "spec": {
-            "group": declared.group,
-            "scope": if declared.namespaced { "Namespaced" } else { "Cluster" },
-            "names": {
-                "plural": declared.resource,
-                "kind": declared.kind,
-                "shortNames": declared.short_names,
-                "categories": declared.categories,
-            },
-            "versions": [{
-                "name": declared.version,
-                "served": true,
-                "storage": true,
-                "subresources": subresources,
-                "selectableFields": selectable,
-                "schema": {"openAPIV3Schema": {
-                    "type": "object",
-                    "x-kubernetes-preserve-unknown-fields": true,
-                }},
-            }],
-        },
-    });
-    let kind = kinds(&described)?.pop();
-    kind.ok_or_else(|| CrdError {
-        causes: vec![Cause::required("spec.versions", "")],
-    })
 }
 
 struct Reader {
@@ -166,6 +124,7 @@ impl Reader {
             collection,
             merge_keys: MergeKeys::default(),
             builtin: false,
+            is_fixed: false,
             storage: false,
             schema: None,
             columns: Vec::new(),
