@@ -58,6 +58,7 @@ use self::{
 };
 use crate::{
     hub::Hub,
+    metrics::{HttpFigures, HttpVerb},
     refusals::{Refusal, Refusals},
     selector::SelectableFields,
     service::{Connection, RequestLimitLayer, Service},
@@ -74,6 +75,7 @@ pub(crate) struct Gateway {
     refusals: Arc<Refusals>,
     kinds: Arc<Kinds>,
     definitions: Arc<Definitions>,
+    figures: Arc<HttpFigures>,
 }
 
 impl Gateway {
@@ -82,16 +84,22 @@ impl Gateway {
         calls: RequestLimitLayer,
         timeout: Duration,
         refusals: Arc<Refusals>,
+        kinds: Kinds,
     ) -> Self {
         Self {
-        kinds: Kinds,
             service,
             calls,
             timeout,
             refusals,
             kinds: Arc::new(kinds),
             definitions: Arc::default(),
+            figures: Arc::default(),
         }
+    }
+
+    /// What requests were answered, in numbers.
+    pub(crate) fn figures(&self) -> Arc<HttpFigures> {
+        self.figures.clone()
     }
 
     fn hub(&self) -> &Arc<Hub> {
@@ -106,11 +114,13 @@ impl Gateway {
         let (parts, body) = request.into_parts();
         let connection = Connection::of(&parts.extensions);
         connection.introduce(&parts.headers);
+        let mut counted = self.figures.begin();
         let asked = async {
             let query = Query::parse(parts.uri.query().unwrap_or_default())?;
             let target = match self.place(parts.uri.path()).await? {
                 Place::Target(target) => target,
                 Place::Page(segments) => {
+                    counted.is(HttpVerb::Discovery);
                     return self.page(&parts.method, &segments, &parts.headers);
                 }
             };
@@ -121,14 +131,18 @@ impl Gateway {
                 query,
                 target,
             };
-            self.serve(&asked, body, connection).await
+            let verb = Verb::of(&asked)?;
+            counted.is(verb.counted());
+            self.serve(verb, &asked, body, connection).await
         };
         // A panic would end the response without a word.
-        match AssertUnwindSafe(asked).catch_unwind().await {
+        let response = match AssertUnwindSafe(asked).catch_unwind().await {
             Ok(Ok(response)) => response,
             Ok(Err(failed)) => failed.to_response(),
             Err(_) => Failure::internal("the server failed; its log says how").to_response(),
-        }
+        };
+        counted.answered(response.status());
+        response
     }
 
     async fn place(&self, path: &str) -> Result<Place, Failed> {
@@ -146,11 +160,11 @@ impl Gateway {
 
     async fn serve(
         &self,
+        verb: Verb,
         asked: &Asked<'_>,
         body: Body,
         connection: Arc<Connection>,
     ) -> Result<Response<Body>, Failed> {
-        let verb = Verb::of(asked)?;
         // Watches have seats of their own; so neither can take the other's place.
         let seat = match verb {
             Verb::Watch => None,
@@ -253,6 +267,20 @@ impl Verb {
         match target.kind.verbs.contains(&name) {
             true => Ok(verb),
             false => Err(Failure::method_not_allowed()),
+        }
+    }
+
+    /// As metrics call it.
+    fn counted(self) -> HttpVerb {
+        match self {
+            Self::Get => HttpVerb::Get,
+            Self::List => HttpVerb::List,
+            Self::Watch => HttpVerb::Watch,
+            Self::Create => HttpVerb::Create,
+            Self::Update => HttpVerb::Update,
+            Self::Patch => HttpVerb::Patch,
+            Self::Delete => HttpVerb::Delete,
+            Self::DeleteCollection => HttpVerb::DeleteCollection,
         }
     }
 

@@ -342,7 +342,7 @@ impl ServerBuilder {
         let connected = Arc::new(ConnectionFigures::new(limited.refusals.clone()));
         let leaving = Arc::new(AtomicBool::new(false));
         let outside = OutsideLayer {
-            metrics: Metrics::new(&hub, rpcs.clone(), connected.clone()),
+            metrics: Metrics::new(&hub, rpcs.clone(), gateway.figures(), connected.clone()),
             probes: Probes::new(hub.clone(), leaving.clone()),
         };
         let traced = options.service.traces.then_some(TraceLayer);
