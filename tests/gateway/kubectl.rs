@@ -415,6 +415,69 @@ async fn kubectl_defines_kinds_and_uses_them() {
 }
 
 #[tokio::test]
+async fn kubectl_scales() {
+    let kubectl = Kubectl::start().await;
+    kubectl.feed(&["apply", "-f", "-"], DEPLOYMENT).await;
+    let scaled = kubectl
+        .run(&["scale", "deployment", "web", "--replicas=3"])
+        .await;
+    assert_eq!(scaled, "deployment.apps/web scaled\n");
+    let web = kubectl.json(&["get", "deployment", "web"]).await;
+    assert_eq!(web["spec"]["replicas"], 3);
+    let down = [
+        "scale",
+        "deploy/web",
+        "--current-replicas=3",
+        "--replicas=0",
+    ];
+    kubectl.run(&down).await;
+    let web = kubectl.json(&["get", "deployment", "web"]).await;
+    assert_eq!(web["spec"]["replicas"], 0);
+    let refusal = kubectl.fails(&down, "").await;
+    assert!(refusal.contains("replicas to be 3"), "{refusal}");
+    let version = web["metadata"]["resourceVersion"].as_str().unwrap();
+    let at = format!("--resource-version={version}");
+    let up = ["scale", "deploy/web", at.as_str(), "--replicas=2"];
+    kubectl.run(&up).await;
+    let refusal = kubectl.fails(&up, "").await;
+    assert!(
+        refusal.contains("resource version to be") || refusal.contains("modified"),
+        "{refusal}"
+    );
+    let shown = kubectl
+        .json(&["get", "deploy", "web", "--subresource=scale"])
+        .await;
+    assert_eq!(
+        (&shown["kind"], &shown["spec"]),
+        (&json!("Scale"), &json!({"replicas": 2}))
+    );
+    let table = kubectl
+        .run(&["get", "deploy", "web", "--subresource=scale"])
+        .await;
+    assert!(table.contains("DESIRED"), "{table}");
+    let patch = r#"{"spec":{"replicas":7}}"#;
+    let patch = [
+        "patch",
+        "deploy",
+        "web",
+        "--subresource=scale",
+        "--type=merge",
+        "-p",
+        patch,
+    ];
+    kubectl.run(&patch).await;
+    let web = kubectl.json(&["get", "deployment", "web"]).await;
+    assert_eq!(web["spec"]["replicas"], 7);
+    let none = kubectl
+        .fails(&["scale", "deployment", "none", "--replicas=1"], "")
+        .await;
+    assert!(
+        none.to_lowercase().contains("not found") || none.contains("no objects"),
+        "{none}"
+    );
+}
+
+#[tokio::test]
 async fn kubectl_uses_kinds_of_the_configuration() {
     let mut orders = DeclaredKind::new("shop.example", "v1", "orders", "Order");
     orders.short_names = vec!["ord".into()];

@@ -15,5 +15,6 @@ mod objects;
 mod patches;
 mod python;
 mod relay;
+mod scale;
 mod selectors;
 mod watches;

@@ -22,6 +22,7 @@ mod query;
 mod remove;
 mod respond;
 mod rules;
+mod scale;
 mod selector;
 mod status;
 mod strict;
@@ -191,7 +192,11 @@ impl Gateway {
         body: Body,
         connection: Arc<Connection>,
     ) -> Result<Response<Body>, Failed> {
+        let is_scale = matches!(asked.target.object, Part::Scale(_));
         match verb {
+            Verb::Get if is_scale => self.get_scale(asked).await,
+            Verb::Update if is_scale => self.update_scale(asked, body).await,
+            Verb::Patch if is_scale => self.amend_scale(asked, body).await,
             Verb::Get => self.get(asked).await,
             Verb::List => self.list(asked).await,
             Verb::Watch => self.watch(asked, connection).await,
@@ -218,14 +223,14 @@ impl Asked<'_> {
     fn name(&self) -> &str {
         match &self.target.object {
             Part::Collection => "",
-            Part::Object(name) | Part::Status(name) => name,
+            Part::Object(name) | Part::Status(name) | Part::Scale(name) => name,
         }
     }
 
     /// Which part of the object it is about.
     fn scope(&self) -> Scope {
         match &self.target.object {
-            Part::Collection | Part::Object(_) => Scope::Main,
+            Part::Collection | Part::Object(_) | Part::Scale(_) => Scope::Main,
             Part::Status(_) => Scope::Status,
         }
     }
@@ -258,9 +263,10 @@ impl Verb {
             (Part::Collection, _) if is_everywhere => return Err(Failure::method_not_allowed()),
             (Part::Collection, &Method::POST) => ("create", Self::Create),
             (Part::Collection, &Method::DELETE) => ("deletecollection", Self::DeleteCollection),
-            (Part::Object(_) | Part::Status(_), &Method::GET) => ("get", Self::Get),
-            (Part::Object(_) | Part::Status(_), &Method::PUT) => ("update", Self::Update),
-            (Part::Object(_) | Part::Status(_), &Method::PATCH) => ("patch", Self::Patch),
+            (Part::Collection, _) => return Err(Failure::method_not_allowed()),
+            (_, &Method::GET) => ("get", Self::Get),
+            (_, &Method::PUT) => ("update", Self::Update),
+            (_, &Method::PATCH) => ("patch", Self::Patch),
             (Part::Object(_), &Method::DELETE) => ("delete", Self::Delete),
             _ => return Err(Failure::method_not_allowed()),
         };

@@ -40,7 +40,7 @@ pub(crate) fn selector(
     }
     let name = match &target.object {
         Part::Collection => None,
-        Part::Object(name) | Part::Status(name) => Some(name.as_str()),
+        Part::Object(name) | Part::Status(name) | Part::Scale(name) => Some(name.as_str()),
     };
     let other_name = fields.iter().any(|requirement| {
         requirement.field == Field::Name

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Kind, MergeKeys, PrinterColumn, VERBS};
+use super::{
+    Kind, MergeKeys, PrinterColumn, VERBS,
+    scale::{ReplicaSelector, Scaling},
+};
 use crate::{
     gateway::{
         cause::{Cause, Fault, summary},
@@ -125,6 +128,7 @@ impl Reader {
             merge_keys: MergeKeys::default(),
             builtin: false,
             is_fixed: false,
+            scaling: None,
             storage: false,
             schema: None,
             columns: Vec::new(),
@@ -167,12 +171,14 @@ impl Reader {
             }
             let columns = self.columns(version, &at);
             let selectable = self.selectable(version, &at);
+            let scaling = self.scaling(version, &at);
             if served {
                 kinds.push(Kind {
                     version: name.to_owned(),
                     status: version
                         .pointer("/subresources/status")
                         .is_some_and(Value::is_object),
+                    scaling,
                     merge_keys: schema.map(MergeKeys::of_schema).unwrap_or_default(),
                     storage,
                     schema: schema.cloned().map(Arc::new),
@@ -251,10 +257,8 @@ impl Reader {
         {
             let at = format!("{at}.selectableFields[{i}]");
             let path = self.text(field, &at, "jsonPath");
-            match path.strip_prefix('.') {
-                Some(plain) if !plain.is_empty() && !plain.contains(['[', '*', '\'']) => {
-                    paths.push(plain.to_owned());
-                }
+            match plain_path(path) {
+                Some(plain) => paths.push(plain.to_owned()),
                 _ if path.is_empty() => {}
                 _ => self.refuse(
                     &format!("{at}.jsonPath"),
@@ -264,6 +268,51 @@ impl Reader {
             }
         }
         paths
+    }
+
+    fn scaling(&mut self, version: &Value, at: &str) -> Option<Scaling> {
+        let scale = version.pointer("/subresources/scale")?;
+        if scale.is_null() {
+            return None;
+        }
+        let at = format!("{at}.subresources.scale");
+        if !scale.is_object() {
+            self.wrong_type(at, scale, "must be an object");
+            return None;
+        }
+        let wanted = self.text(scale, &at, "specReplicasPath");
+        let wanted = self.path_below(wanted, &format!("{at}.specReplicasPath"), &["spec"]);
+        let present = self.text(scale, &at, "statusReplicasPath");
+        let present = self.path_below(present, &format!("{at}.statusReplicasPath"), &["status"]);
+        let selector = match scale.get("labelSelectorPath") {
+            None | Some(Value::Null) => ReplicaSelector::None,
+            Some(Value::String(path)) if path.is_empty() => ReplicaSelector::None,
+            Some(_) => {
+                let path = self.text(scale, &at, "labelSelectorPath");
+                let field = format!("{at}.labelSelectorPath");
+                ReplicaSelector::Text(self.path_below(path, &field, &["spec", "status"]))
+            }
+        };
+        Some(Scaling {
+            wanted,
+            present,
+            selector,
+            default: None,
+        })
+    }
+
+    /// A path without its leading dot that leads to something below one of these fields.
+    fn path_below(&mut self, path: &str, field: &str, above: &[&str]) -> String {
+        let plain = plain_path(path).filter(|plain| {
+            let first = plain.split_once('.');
+            first.is_some_and(|(first, _)| above.contains(&first))
+        });
+        if plain.is_none() && !path.is_empty() {
+            let above: Vec<String> = above.iter().map(|name| format!(".{name}")).collect();
+            let problem = format!("should be a path of fields under {}", above.join(" or "));
+            self.refuse(field, path, &problem);
+        }
+        plain.unwrap_or_default().to_owned()
     }
 
     /// A field that must be there and be text; empty, with a cause, if it is not.
@@ -342,6 +391,13 @@ impl Reader {
         self.causes
             .push(Cause::of_value(Fault::TypeInvalid, field, value, problem));
     }
+}
+
+/// A path that only names fields, such as `.spec.colour`, without its leading dot.
+fn plain_path(path: &str) -> Option<&str> {
+    let plain = path.strip_prefix('.')?;
+    let is_plain = |step: &str| !step.is_empty() && !step.contains(['[', ']', '*', '\'', '"']);
+    plain.split('.').all(is_plain).then_some(plain)
 }
 
 const LABEL_RULE: &str =

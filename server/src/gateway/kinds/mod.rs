@@ -5,6 +5,7 @@ mod builtin;
 mod crd;
 mod declared;
 mod merge_keys;
+mod scale;
 
 use std::{
     cmp::Ordering,
@@ -19,6 +20,7 @@ pub use self::declared::{DeclarationError, DeclaredKind};
 pub(crate) use self::{
     crd::CrdError,
     merge_keys::{ListRule, MergeKeys},
+    scale::Scaling,
 };
 use crate::store::Collection;
 
@@ -37,7 +39,7 @@ pub(crate) const VERBS: &[&str] = &[
 const VERBS_NAMESPACE: &[&str] = &[
     "create", "delete", "get", "list", "patch", "update", "watch",
 ];
-/// The verbs of a `/status` subresource.
+/// The verbs of a subresource: `/status`, `/scale`.
 pub(crate) const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
 
 /// One kind in one version.
@@ -67,6 +69,8 @@ pub(crate) struct Kind {
     /// It has a `/status` subresource: the main resource leaves the status alone, and the
     /// subresource all but the status.
     pub(crate) status: bool,
+    /// It has a `/scale` subresource.
+    pub(crate) scaling: Option<Scaling>,
     /// What clients may do with it.
     pub(crate) verbs: &'static [&'static str],
     /// Where its objects are stored.
