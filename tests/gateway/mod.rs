@@ -4,6 +4,7 @@ mod bad_input;
 mod client;
 mod client_go;
 mod declared_kinds;
+mod defined_fields;
 mod deletions;
 mod discovery;
 mod informers;

@@ -4,7 +4,7 @@
 //! (`autoscaling/v1` is therefore left out, but for the Scale of `/scale`). `events` and `events.events.k8s.io` are two
 //! collections here, while Kubernetes converts one into the other.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::{
     Kind, MergeKeys, VERBS, VERBS_NAMESPACE,
@@ -261,6 +261,7 @@ fn kind(group: &GroupRows, row: &Row) -> Option<Kind> {
         schema: None,
         columns: Vec::new(),
         selectable: Vec::new(),
+        fields: OnceLock::new(),
     })
 }
 

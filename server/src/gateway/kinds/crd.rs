@@ -1,6 +1,6 @@
 //! Kinds that a CustomResourceDefinition describes.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 
@@ -30,6 +30,8 @@ const MAX_VERSIONS: usize = 32;
 const MAX_COLUMNS: usize = 64;
 /// `selectableFields` of one version, as in Kubernetes.
 const MAX_SELECTABLE: usize = 8;
+/// A path of a selectable field, as that of a flag of the server.
+const MAX_PATH_BYTES: usize = 253;
 /// A DNS-1035 label.
 const MAX_LABEL_BYTES: usize = 63;
 
@@ -133,6 +135,7 @@ impl Reader {
             schema: None,
             columns: Vec::new(),
             selectable: Vec::new(),
+            fields: OnceLock::new(),
         };
         self.versions(spec, &head)
     }
@@ -249,22 +252,42 @@ impl Reader {
     }
 
     fn selectable(&mut self, version: &Value, at: &str) -> Vec<String> {
-        let mut paths = Vec::new();
+        let schema = version.pointer("/schema/openAPIV3Schema");
+        let mut paths: Vec<String> = Vec::new();
         for (i, field) in self
             .list(version, at, "selectableFields", MAX_SELECTABLE)
             .iter()
             .enumerate()
         {
-            let at = format!("{at}.selectableFields[{i}]");
-            let path = self.text(field, &at, "jsonPath");
-            match plain_path(path) {
-                Some(plain) => paths.push(plain.to_owned()),
-                _ if path.is_empty() => {}
-                _ => self.refuse(
-                    &format!("{at}.jsonPath"),
-                    path,
-                    "must be a plain path of fields",
-                ),
+            let at = format!("{at}.selectableFields[{i}].jsonPath");
+            let path = match field.get("jsonPath") {
+                // So that the field is named with its place in the list.
+                Some(Value::String(path)) if !path.is_empty() => path.as_str(),
+                None | Some(Value::Null | Value::String(_)) => {
+                    self.causes.push(Cause::required(at, ""));
+                    continue;
+                }
+                Some(other) => {
+                    self.wrong_type(at, other, "must be a string");
+                    continue;
+                }
+            };
+            let Some(plain) = plain_path(path).filter(|plain| plain.len() <= MAX_PATH_BYTES) else {
+                self.refuse(&at, path, "must be a plain path of fields");
+                continue;
+            };
+            if matches!(
+                plain.split('.').next(),
+                Some("metadata" | "apiVersion" | "kind")
+            ) {
+                self.refuse(&at, path, "must not point to fields that every object has");
+            } else if paths.iter().any(|known| known == plain) {
+                let twice = Cause::of_value(Fault::Duplicate, at, &json!(path), "");
+                self.causes.push(twice);
+            } else if let Some(problem) = schema.and_then(|schema| unselectable(schema, plain)) {
+                self.refuse(&at, path, problem);
+            } else {
+                paths.push(plain.to_owned());
             }
         }
         paths
@@ -398,6 +421,25 @@ fn plain_path(path: &str) -> Option<&str> {
     let plain = path.strip_prefix('.')?;
     let is_plain = |step: &str| !step.is_empty() && !step.contains(['[', ']', '*', '\'', '"']);
     plain.split('.').all(is_plain).then_some(plain)
+}
+
+/// Why no field that a schema describes is at this path, or none that can be selected by.
+fn unselectable(schema: &Value, path: &str) -> Option<&'static str> {
+    let mut at = schema;
+    for step in path.split('.') {
+        match at.get("properties").and_then(|known| known.get(step)) {
+            Some(below) => at = below,
+            // It may be there all the same. (Kubernetes refuses it.)
+            None if at.get("x-kubernetes-preserve-unknown-fields") == Some(&json!(true)) => {
+                return None;
+            }
+            None => return Some("does not refer to a field of the schema"),
+        }
+    }
+    match at.get("type").and_then(Value::as_str) {
+        Some("string" | "boolean" | "integer") => None,
+        _ => Some("must point to a field of type string, boolean or integer"),
+    }
 }
 
 const LABEL_RULE: &str =

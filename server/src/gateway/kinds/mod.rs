@@ -22,7 +22,7 @@ pub(crate) use self::{
     merge_keys::{ListRule, MergeKeys},
     scale::Scaling,
 };
-use crate::store::Collection;
+use crate::{selector::FieldPath, store::Collection};
 
 /// What clients may do with a kind, as discovery names it.
 pub(crate) const VERBS: &[&str] = &[
@@ -90,6 +90,9 @@ pub(crate) struct Kind {
     /// Fields beyond `metadata.name` and `metadata.namespace` that field selectors may name
     /// because its CustomResourceDefinition says so; dotted, without a leading dot.
     pub(crate) selectable: Vec<String>,
+    /// All fields that it is selected by, once they have been asked for: those of `selectable`,
+    /// and what the server declares of the collection.
+    pub(crate) fields: OnceLock<Arc<[FieldPath]>>,
 }
 
 /// A column of `additionalPrinterColumns`.

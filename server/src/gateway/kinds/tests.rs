@@ -18,7 +18,13 @@ fn widgets() -> Value {
                 },
                 {
                     "name": "v1", "served": true, "storage": true,
-                    "schema": {"openAPIV3Schema": {"type": "object"}},
+                    "schema": {"openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {"spec": {"type": "object", "properties": {
+                            "colour": {"type": "string"}, "list": {"type": "array"},
+                            "weight": {"type": "number"},
+                        }}},
+                    }},
                     "subresources": {"status": {}},
                     "selectableFields": [{"jsonPath": ".spec.colour"}],
                     "additionalPrinterColumns": [
@@ -190,6 +196,71 @@ fn a_definition_that_is_wrong_names_every_field_at_fault() {
             "/spec/versions/1/selectableFields/0/jsonPath",
             json!(".spec.list[0]"),
             "spec.versions[1].selectableFields[0].jsonPath",
+        ),
+        (
+            "/spec/versions/1/selectableFields/0/jsonPath",
+            json!(".spec.nothing"),
+            "spec.versions[1].selectableFields[0].jsonPath",
+        ),
+        (
+            "/spec/versions/1/selectableFields/0/jsonPath",
+            json!(".spec.list"),
+            "spec.versions[1].selectableFields[0].jsonPath",
+        ),
+        (
+            "/spec/versions/1/selectableFields/0/jsonPath",
+            json!(".spec.weight"),
+            "spec.versions[1].selectableFields[0].jsonPath",
+        ),
+        (
+            "/spec/versions/1/selectableFields/0/jsonPath",
+            json!(".spec"),
+            "spec.versions[1].selectableFields[0].jsonPath",
+        ),
+        (
+            "/spec/versions/1/selectableFields/0/jsonPath",
+            json!(".spec..colour"),
+            "spec.versions[1].selectableFields[0].jsonPath",
+        ),
+        (
+            "/spec/versions/1/selectableFields/0/jsonPath",
+            json!("spec.colour"),
+            "spec.versions[1].selectableFields[0].jsonPath",
+        ),
+        (
+            "/spec/versions/1/selectableFields/0/jsonPath",
+            json!(".metadata.name"),
+            "spec.versions[1].selectableFields[0].jsonPath",
+        ),
+        (
+            "/spec/versions/1/selectableFields/0/jsonPath",
+            json!(""),
+            "spec.versions[1].selectableFields[0].jsonPath",
+        ),
+        (
+            "/spec/versions/1/selectableFields/0/jsonPath",
+            json!(7),
+            "spec.versions[1].selectableFields[0].jsonPath",
+        ),
+        (
+            "/spec/versions/1/selectableFields/0/jsonPath",
+            json!(null),
+            "spec.versions[1].selectableFields[0].jsonPath",
+        ),
+        (
+            "/spec/versions/1/selectableFields",
+            json!([{"jsonPath": ".spec.colour"}, {"jsonPath": ".spec.colour"}]),
+            "spec.versions[1].selectableFields[1].jsonPath",
+        ),
+        (
+            "/spec/versions/1/selectableFields",
+            json!(vec![json!({"jsonPath": ".spec.colour"}); 9]),
+            "spec.versions[1].selectableFields",
+        ),
+        (
+            "/spec/versions/1/selectableFields",
+            json!({}),
+            "spec.versions[1].selectableFields",
         ),
     ] {
         let mut crd = widgets();
