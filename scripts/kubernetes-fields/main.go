@@ -25,6 +25,7 @@ import (
 	"strings"
 
 	apps "k8s.io/api/apps/v1"
+	scale "k8s.io/api/autoscaling/v1"
 	autoscaling "k8s.io/api/autoscaling/v2"
 	batch "k8s.io/api/batch/v1"
 	coordination "k8s.io/api/coordination/v1"
@@ -83,6 +84,7 @@ func main() {
 		}
 		visit(found)
 	}
+	visit(reflect.TypeFor[scale.Scale]())
 	visit(reflect.TypeFor[meta.DeleteOptions]())
 	visit(reflect.TypeFor[extensions.JSONSchemaProps]())
 

@@ -8,7 +8,7 @@ use std::{
 
 use http::Request;
 use http_body_util::Full;
-use listwatch_server::{Server, ServerHandle};
+use listwatch_server::{DeclaredKind, Server, ServerHandle, ServerOptions};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
@@ -27,8 +27,13 @@ pub struct Kubectl {
 
 impl Kubectl {
     pub async fn start() -> Self {
+        Self::with(ServerOptions::default()).await
+    }
+
+    async fn with(options: ServerOptions) -> Self {
         let server = Server::builder()
             .listen("127.0.0.1:0")
+            .options(options)
             .start()
             .await
             .unwrap();
@@ -407,6 +412,114 @@ async fn kubectl_defines_kinds_and_uses_them() {
         .await;
     assert_eq!(applied, "crontab.example.com/a configured\n");
     kubectl.run(&["delete", "crontab", "a"]).await;
+}
+
+#[tokio::test]
+async fn kubectl_scales() {
+    let kubectl = Kubectl::start().await;
+    kubectl.feed(&["apply", "-f", "-"], DEPLOYMENT).await;
+    let scaled = kubectl
+        .run(&["scale", "deployment", "web", "--replicas=3"])
+        .await;
+    assert_eq!(scaled, "deployment.apps/web scaled\n");
+    let web = kubectl.json(&["get", "deployment", "web"]).await;
+    assert_eq!(web["spec"]["replicas"], 3);
+    let down = [
+        "scale",
+        "deploy/web",
+        "--current-replicas=3",
+        "--replicas=0",
+    ];
+    kubectl.run(&down).await;
+    let web = kubectl.json(&["get", "deployment", "web"]).await;
+    assert_eq!(web["spec"]["replicas"], 0);
+    let refusal = kubectl.fails(&down, "").await;
+    assert!(refusal.contains("replicas to be 3"), "{refusal}");
+    let version = web["metadata"]["resourceVersion"].as_str().unwrap();
+    let at = format!("--resource-version={version}");
+    let up = ["scale", "deploy/web", at.as_str(), "--replicas=2"];
+    kubectl.run(&up).await;
+    let refusal = kubectl.fails(&up, "").await;
+    assert!(
+        refusal.contains("resource version to be") || refusal.contains("modified"),
+        "{refusal}"
+    );
+    let shown = kubectl
+        .json(&["get", "deploy", "web", "--subresource=scale"])
+        .await;
+    assert_eq!(
+        (&shown["kind"], &shown["spec"]),
+        (&json!("Scale"), &json!({"replicas": 2}))
+    );
+    let table = kubectl
+        .run(&["get", "deploy", "web", "--subresource=scale"])
+        .await;
+    assert!(table.contains("DESIRED"), "{table}");
+    let patch = r#"{"spec":{"replicas":7}}"#;
+    let patch = [
+        "patch",
+        "deploy",
+        "web",
+        "--subresource=scale",
+        "--type=merge",
+        "-p",
+        patch,
+    ];
+    kubectl.run(&patch).await;
+    let web = kubectl.json(&["get", "deployment", "web"]).await;
+    assert_eq!(web["spec"]["replicas"], 7);
+    let none = kubectl
+        .fails(&["scale", "deployment", "none", "--replicas=1"], "")
+        .await;
+    assert!(
+        none.to_lowercase().contains("not found") || none.contains("no objects"),
+        "{none}"
+    );
+}
+
+#[tokio::test]
+async fn kubectl_uses_kinds_of_the_configuration() {
+    let mut orders = DeclaredKind::new("shop.example", "v1", "orders", "Order");
+    orders.short_names = vec!["ord".into()];
+    orders.fields = vec!["spec.customer".into()];
+    let options = ServerOptions {
+        kinds: vec![orders],
+        ..ServerOptions::default()
+    };
+    let kubectl = Kubectl::with(options).await;
+    let resources = kubectl
+        .run(&["api-resources", "--api-group=shop.example"])
+        .await;
+    assert!(
+        resources.contains("orders") && resources.contains("ord "),
+        "{resources}"
+    );
+    let mut order = json!({
+        "apiVersion": "shop.example/v1", "kind": "Order", "metadata": {"name": "a"},
+        "spec": {"customer": "x"},
+    });
+    let apply = ["apply", "-f", "-"];
+    let applied = kubectl.feed(&apply, &order.to_string()).await;
+    assert_eq!(applied, "order.shop.example/a created\n");
+    order["spec"] = json!({"customer": "y", "lines": [1]});
+    let applied = kubectl.feed(&apply, &order.to_string()).await;
+    assert_eq!(applied, "order.shop.example/a configured\n");
+    let by_field = [
+        "get",
+        "ord",
+        "--field-selector",
+        "spec.customer=y",
+        "-o",
+        "name",
+    ];
+    assert_eq!(kubectl.run(&by_field).await, "order.shop.example/a\n");
+    let table = kubectl.run(&["get", "orders"]).await;
+    assert!(
+        table.starts_with("NAME") && table.contains("\na "),
+        "{table}"
+    );
+    kubectl.run(&["explain", "order"]).await;
+    kubectl.run(&["delete", "order", "a"]).await;
 }
 
 #[tokio::test]

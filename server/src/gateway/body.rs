@@ -38,9 +38,26 @@ pub(crate) fn media_type(headers: &HeaderMap) -> &str {
 
 /// The object of a kind that a body says.
 pub(crate) fn object(media_type: &str, body: Bytes, kind: &Kind) -> Result<Value, Failed> {
-    let Some(message) = messages::of_kind(kind) else {
-        return text(media_type, &body, TEXTS);
-    };
+    match messages::of_kind(kind) {
+        Some(message) => object_of(message, media_type, body, kind),
+        None => text(media_type, &body, TEXTS),
+    }
+}
+
+/// The `Scale` that a body says; `kind` describes it.
+pub(crate) fn scale(media_type: &str, body: Bytes, kind: &Kind) -> Result<Value, Failed> {
+    match messages::message(messages::SCALE) {
+        Some(message) => object_of(message, media_type, body, kind),
+        None => text(media_type, &body, TEXTS),
+    }
+}
+
+fn object_of(
+    message: &'static Message,
+    media_type: &str,
+    body: Bytes,
+    kind: &Kind,
+) -> Result<Value, Failed> {
     if media_type != messages::MEDIA_TYPE {
         return text(media_type, &body, ALL);
     }

@@ -30,6 +30,8 @@ static TEXT: &str = include_str!("fields.txt");
 
 /// The message that deletions carry.
 pub(crate) const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
+/// The message of a `/scale` subresource, whatever the kind that is scaled.
+pub(crate) const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 /// The message of a schema, which is in some values of schemas.
 pub(crate) const JSON_SCHEMA: &str =
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
