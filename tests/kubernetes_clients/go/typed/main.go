@@ -80,6 +80,24 @@ func main() {
 	_, err = client.AppsV1().ControllerRevisions(namespace).Create(ctx, revision, create)
 	check(err)
 
+	sets := client.AppsV1().ReplicaSets(namespace)
+	labels := map[string]string{"app": "web"}
+	set := &apps.ReplicaSet{ObjectMeta: meta.ObjectMeta{Name: "s"}}
+	set.Spec.Selector = &meta.LabelSelector{MatchLabels: labels}
+	set.Spec.Template = core.PodTemplateSpec{ObjectMeta: meta.ObjectMeta{Labels: labels}, Spec: pod.Spec}
+	_, err = sets.Create(ctx, set, create)
+	check(err)
+	scale, err := sets.GetScale(ctx, "s", meta.GetOptions{})
+	check(err)
+	scale.Spec.Replicas = 3
+	scaled, err := sets.UpdateScale(ctx, "s", scale, meta.UpdateOptions{})
+	check(err)
+	if scaled.Spec.Replicas != 3 || scaled.Status.Selector != "app=web" {
+		log.Fatalf("the scale is %v", scaled)
+	}
+	_, err = sets.UpdateScale(ctx, "s", scale, meta.UpdateOptions{})
+	expect(errors.IsConflict(err), err)
+
 	// Options of a deletion are Protobuf, too.
 	maps := client.CoreV1().ConfigMaps(namespace)
 	kept, err := maps.Create(ctx, &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Name: "m"}}, create)
