@@ -318,7 +318,6 @@ async fn a_definition_says_where_its_kind_keeps_replicas() {
             json!(".spec.nodes"),
             "statusReplicasPath",
         ),
-        ("statusReplicasPath", json!(7), "statusReplicasPath"),
         (
             "labelSelectorPath",
             json!(".metadata.labels"),
@@ -339,6 +338,13 @@ async fn a_definition_says_where_its_kind_keeps_replicas() {
         let fields = refusal.json()["details"]["causes"].to_string();
         assert!(fields.contains(field), "{pointer} {value}: {fields}");
     }
+    // No number is text, whatever it would mean.
+    let mut bad = pools();
+    bad["spec"]["versions"][0]["subresources"]["scale"]["statusReplicasPath"] = json!(7);
+    let definition = format!("{DEFINITIONS}/pools.example.com");
+    let refusal = kube.put(&definition, &bad).await;
+    assert_eq!(refusal.failure(), refused(400, "BadRequest"));
+
     let mut without = pools();
     without["spec"]["versions"][0]["subresources"] = json!({"status": {}});
     kube.put(&format!("{DEFINITIONS}/pools.example.com"), &without)
