@@ -195,13 +195,16 @@ impl ClientError {
         }
     }
 
-    /// The gRPC code: that of the status, else the one that fits best.
+    /// The gRPC code: that of the status, else (also for a deadline that passed on this side)
+    /// the one that fits best.
     #[must_use]
     pub fn code(&self) -> Code {
         match self {
             Self::Endpoint { .. } => Code::InvalidArgument,
             Self::Connect(_) => Code::Unavailable,
             Self::Protocol(_) => Code::Internal,
+            // tonic says CANCELLED of a deadline that it keeps itself.
+            Self::Timeout(_) => Code::DeadlineExceeded,
             other => other.failure().map_or(Code::Unknown, Failure::code),
         }
     }
