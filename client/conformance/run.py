@@ -3,6 +3,7 @@
 
     run.py --server PATH_TO_listwatchd [--case NAME...] [--jobs N] -- AGENT COMMAND...
     run.py --list
+    run.py --self-check --server PATH_TO_listwatchd -- AGENT COMMAND...
 
 Takes the packages of requirements.txt. What an agent is says README.md, what a case is
 cases/README.md.
@@ -72,9 +73,26 @@ def arguments():
     parser.add_argument("--server", help="the listwatchd that is run")
     parser.add_argument("--case", action="append", default=[], help="only this one; can be repeated")
     parser.add_argument("--list", action="store_true", help="print the cases and what they are for")
+    parser.add_argument("--self-check", action="store_true", help="run agents with a fault (faults.py)")
     parser.add_argument("--jobs", type=int, default=4, help="cases at a time (default: 4)")
     parser.add_argument("agent", nargs="*", help="-- COMMAND ARGUMENTS")
     return parser, parser.parse_args()
+
+
+def plan(given, cases, stubs_folder):
+    """What to run: each the case, the agent, its name, and whether it is to fail."""
+    if not given.self_check:
+        chosen = [case for case in cases if not given.case or case["name"] in given.case]
+        return [(case, given.agent, case["name"], False) for case in chosen]
+    import faults
+
+    by_name = {case["name"]: case for case in cases}
+    planned = []
+    for fault, names in faults.FOUND_BY.items():
+        agent = [sys.executable, str(HERE / "faults.py"), fault, stubs_folder, "--", *given.agent]
+        for name in names:
+            planned.append((by_name[name], agent, f"{fault}: {name}", fault != "none"))
+    return planned
 
 
 def main():
@@ -90,28 +108,32 @@ def main():
     unknown = set(given.case) - {case["name"] for case in cases}
     if unknown:
         parser.error(f"no such case: {', '.join(sorted(unknown))}")
-    chosen = [case for case in cases if not given.case or case["name"] in given.case]
     server = str(Path(given.server).resolve())
     failed = []
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="conformance-stubs-") as folder:
         stubs.make(folder)
+        planned = plan(given, cases, folder)
+        # Long ones first.
+        planned.sort(key=lambda one: -one[0].get("takes", 0))
         with futures.ThreadPoolExecutor(max_workers=given.jobs) as pool:
-            # Long ones first.
-            ordered = sorted(chosen, key=lambda case: -case.get("takes", 0))
-            running = {pool.submit(run_case, case, given.agent, server): case for case in ordered}
+            running = {pool.submit(run_case, one[0], one[1], server): one for one in planned}
             for done in futures.as_completed(running):
-                case = running[done]
+                _, _, name, is_to_fail = running[done]
                 took, report = done.result()
-                print(f"{'FAILED' if report else 'ok':6} {case['name']} ({took:.1f} s)", flush=True)
+                if is_to_fail:
+                    found = [report[1][:160]] if len(report) > 1 else []
+                    report = [] if found else ["the fault is not found"]
+                    name += "".join(f" [{text}]" for text in found)
+                print(f"{'FAILED' if report else 'ok':6} {name} ({took:.1f} s)", flush=True)
                 for line in report:
                     print(f"       {line}")
                 if report:
-                    failed.append(case["name"])
-    print(f"{len(chosen) - len(failed)} of {len(chosen)} cases in {time.monotonic() - began:.1f} s")
+                    failed.append(name)
+    took = time.monotonic() - began
+    print(f"{len(planned) - len(failed)} of {len(planned)} cases in {took:.1f} s")
     if failed:
         print(f"failed: {', '.join(sorted(failed))}")
-    sys.stdout.flush()
     return 1 if failed else 0
 
 

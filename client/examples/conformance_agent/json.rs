@@ -175,7 +175,9 @@ fn start(value: &Value) -> Option<Start> {
 fn backoff(value: &Value) -> Option<BackoffOptions> {
     let default = BackoffOptions::default();
     Some(BackoffOptions {
-        initial: value.get("initial").map_or(Some(default.initial), duration)?,
+        initial: value
+            .get("initial")
+            .map_or(Some(default.initial), duration)?,
         factor: value
             .get("factor")
             .map_or(Some(default.factor), Value::as_f64)?,
