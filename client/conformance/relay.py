@@ -4,6 +4,7 @@ import socket
 import struct
 import threading
 
+BUFFER_BYTES = 256 * 1024
 RESET = struct.pack("ii", 1, 0)
 
 
@@ -61,6 +62,9 @@ class Relay:
         for end in (client, server):
             end.settimeout(None)
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # What the relay holds is not what a client holds.
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
         with self.lock:
             self.connections |= {client, server}
         threading.Thread(target=self._pump, args=(client, server), daemon=True).start()
