@@ -3,6 +3,7 @@
 import socket
 import struct
 import threading
+import time
 
 BUFFER_BYTES = 256 * 1024
 RESET = struct.pack("ii", 1, 0)
@@ -25,6 +26,7 @@ class Relay:
         self.target = None
         self.up = True
         self.connections = set()
+        self.passed_at = time.monotonic()
         self.lock = threading.Lock()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -34,6 +36,12 @@ class Relay:
             broken, self.connections = self.connections, set()
         for connection in broken:
             reset(connection)
+
+    def when_idle(self, seconds=0.2):
+        """Waits until what was sent has passed, and for so long nothing more has."""
+        self.passed_at = time.monotonic()
+        while (left := self.passed_at + seconds - time.monotonic()) > 0:
+            time.sleep(left)
 
     def down(self):
         """Breaks every connection, and each new one."""
@@ -77,6 +85,7 @@ class Relay:
                 if not data:
                     break
                 sink.sendall(data)
+                self.passed_at = time.monotonic()
             sink.shutdown(socket.SHUT_WR)
         except OSError:
             with self.lock:

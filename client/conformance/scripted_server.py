@@ -53,8 +53,8 @@ class Attempt:
 
     @property
     def end(self):
-        """When nothing more could come of it; while it runs, when it began."""
-        return self.ended or self.cancelled or self.began
+        """When the server ended it; before, when it began: what the client does comes later."""
+        return self.ended or self.began
 
 
 class Call:
@@ -149,8 +149,7 @@ class Scripted:
                 pass
             return
         if end == "break":
-            # What was sent is on its way through the relay.
-            time.sleep(0.05)
+            self.relay.when_idle()
             attempt.ended = time.monotonic()
             self.relay.cut()
             return
