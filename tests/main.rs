@@ -7,6 +7,7 @@
 mod admin;
 mod bad_input;
 mod bench;
+mod clients;
 mod command_line;
 mod compare;
 mod drain;

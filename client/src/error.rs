@@ -195,13 +195,18 @@ impl ClientError {
         }
     }
 
-    /// The gRPC code: that of the status, else the one that fits best.
+    /// The gRPC code: that of the status, else (also of a deadline that passed on this side, and of
+    /// a connection that broke) the one that fits best.
     #[must_use]
     pub fn code(&self) -> Code {
         match self {
             Self::Endpoint { .. } => Code::InvalidArgument,
             Self::Connect(_) => Code::Unavailable,
             Self::Protocol(_) => Code::Internal,
+            // tonic says CANCELLED of a deadline that it keeps itself.
+            Self::Timeout(_) => Code::DeadlineExceeded,
+            // And UNKNOWN of a connection that broke before there was an answer.
+            Self::Interrupted(failure) if failure.code() == Code::Unknown => Code::Unavailable,
             other => other.failure().map_or(Code::Unknown, Failure::code),
         }
     }

@@ -17,22 +17,28 @@ use super::PATIENCE;
 /// The workspace's binaries, built once for this run of the tests, with its profile.
 pub fn binary(name: &str) -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    let folder = BUILT.get_or_init(|| {
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--locked", "--bins"]);
-        build.current_dir(env!("CARGO_MANIFEST_DIR"));
-        let test = std::env::current_exe().unwrap();
-        let folder = test.parent().unwrap().parent().unwrap().to_owned();
-        if folder.ends_with("release") {
-            build.arg("--release");
-        }
-        assert!(
-            build.status().unwrap().success(),
-            "the binaries do not build"
-        );
-        folder
-    });
-    folder.join(name)
+    BUILT.get_or_init(|| built(&["--bins"])).join(name)
+}
+
+/// An example of a package, built the same way.
+pub fn example(package: &str, name: &str) -> PathBuf {
+    built(&["--package", package, "--example", name])
+        .join("examples")
+        .join(name)
+}
+
+/// Builds, and says in which folder.
+fn built(what: &[&str]) -> PathBuf {
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--locked"]).args(what);
+    build.current_dir(env!("CARGO_MANIFEST_DIR"));
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().unwrap().parent().unwrap().to_owned();
+    if folder.ends_with("release") {
+        build.arg("--release");
+    }
+    assert!(build.status().unwrap().success(), "{what:?} does not build");
+    folder
 }
 
 /// A running server process. Killed when dropped.

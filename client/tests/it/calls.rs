@@ -131,6 +131,7 @@ async fn a_unary_call_has_a_deadline() {
     let before = Instant::now();
     let error = mock.client.get(GetRequest::default()).await.unwrap_err();
     assert!(matches!(error, ClientError::Timeout(_)), "{error:?}");
+    assert_eq!(error.code(), Code::DeadlineExceeded);
     assert!(before.elapsed() < Duration::from_secs(4));
 }
 
@@ -165,4 +166,15 @@ async fn a_server_that_is_not_there_is_a_connect_error() {
     assert!(matches!(error, ClientError::Connect(_)));
     assert!(error.is_retryable());
     assert!(error.to_string().contains("refused"), "{error}");
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_is_unavailable_by_code_too() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move { while listener.accept().await.is_ok() {} });
+    let client = Client::builder().endpoint(address).connect_lazy().unwrap();
+    let error = client.get(GetRequest::default()).await.unwrap_err();
+    assert_eq!(error.code(), Code::Unavailable, "{error:?}");
+    assert!(error.is_retryable(), "{error:?}");
 }
