@@ -33,7 +33,9 @@ type command struct {
 // millis is a duration in milliseconds.
 type millis float64
 
-func (m millis) duration() time.Duration { return time.Duration(float64(m) * float64(time.Millisecond)) }
+func (m millis) duration() time.Duration {
+	return time.Duration(float64(m) * float64(time.Millisecond))
+}
 
 func (c command) resource() (*listwatch.Resource, error) {
 	return message(c.Resource, &listwatch.Resource{})
