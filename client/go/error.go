@@ -149,8 +149,9 @@ func (e *Error) Is(target error) bool {
 	}
 }
 
-// WatchError is why a watch or a reflector ended by itself: it is ErrRefused or
-// ErrExpired, and wraps the server's [Error].
+// WatchError is why a watch or a reflector ended by itself: it is its Kind, and wraps the
+// server's [Error]. Ask for [ErrRefused] before [ErrExpired]: what a watch is refused for
+// can be an error that as a call's is ErrExpired.
 type WatchError struct {
 	// Kind is [ErrRefused] or [ErrExpired].
 	Kind error
@@ -158,10 +159,10 @@ type WatchError struct {
 	Err *Error
 }
 
+// Error has the kind and the server's error.
 func (e *WatchError) Error() string { return e.Kind.Error() + ": " + e.Err.Error() }
 
-// Is matches the kind alone among ErrRefused and ErrExpired: a watch can be refused for an
-// error that a call would report as expired.
+// Is matches the kind.
 func (e *WatchError) Is(target error) bool { return target == e.Kind }
 
 // Unwrap gives the server's [Error].

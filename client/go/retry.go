@@ -31,6 +31,7 @@ func unary[Q, A any](
 			return answer, nil
 		}
 		failure := newError(err)
+		failure.canceled = ctx.Err() == context.Canceled
 		delay := failure.RetryAfter
 		if !failure.HasRetryAfter {
 			delay = between.next()
