@@ -1,6 +1,7 @@
 package listwatch
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"math/rand/v2"
@@ -105,9 +106,9 @@ func New(conn grpc.ClientConnInterface, options ...Option) *Client {
 	return newClient(conn, settingsOf(options))
 }
 
-// Dial makes a client with a connection of its own to host:port, or http://host:port;
-// [DefaultAddress] is where servers listen by default. It does not wait for the
-// connection: that comes about with the first call. Call [Client.Close] in the end.
+// Dial makes a client with a connection of its own to host:port, or http://host:port; the
+// empty address is [DefaultAddress]. It does not wait for the connection: that comes about
+// with the first call. Call [Client.Close] in the end.
 //
 // It fails only if the address or an option is malformed.
 func Dial(address string, options ...Option) (*Client, error) {
@@ -126,7 +127,7 @@ func Dial(address string, options ...Option) (*Client, error) {
 			Backoff: reconnect, MinConnectTimeout: connectTimeout,
 		}),
 	}, s.dial...)
-	conn, err := grpc.NewClient(strings.TrimPrefix(address, "http://"), dial...)
+	conn, err := grpc.NewClient(cmp.Or(strings.TrimPrefix(address, "http://"), DefaultAddress), dial...)
 	if err != nil {
 		return nil, fmt.Errorf("listwatch: address %q: %w", address, err)
 	}

@@ -102,6 +102,23 @@ type Event struct {
 	Disconnect *Disconnect
 }
 
+// String is for logs, such as "apply default/a at revision 7 (modified)".
+func (e Event) String() string {
+	switch {
+	case e.Kind.IsPoint():
+		return fmt.Sprintf("%s at revision %d", e.Kind, e.Point.Revision)
+	case e.Disconnect != nil:
+		return fmt.Sprintf("%s: %s", e.Kind, e.Disconnect)
+	case e.Object == nil:
+		return e.Kind.String()
+	}
+	text := fmt.Sprintf("%s %s at revision %d", e.Kind, objectKeyOf(e.Object.GetKey()), e.Object.GetRevision())
+	if e.Change != 0 {
+		text += " (" + e.Change.String() + ")"
+	}
+	return text
+}
+
 // Point is a place in the history from which a watch can go on.
 type Point struct {
 	// Revision is up to where everything has been told.

@@ -16,7 +16,7 @@ import (
 // Close it in the end.
 type Reflector[T any] struct {
 	snapshot atomic.Pointer[Snapshot[T]]
-	cancel   context.CancelFunc
+	watcher  *Watcher
 	// done is closed when the reflector's goroutine has ended.
 	done chan struct{}
 
@@ -77,18 +77,17 @@ func NewReflector[T any](
 	decode func(*Resource) (T, error),
 	options ...WatchOption,
 ) *Reflector[T] {
-	ctx, cancel := context.WithCancel(ctx)
+	watcher := client.NewWatcher(ctx, selector, options...)
+	watcher.nextStart = start{}
+	watcher.options.failOnExpired = false
 	r := &Reflector[T]{
-		cancel:        cancel,
+		watcher:       watcher,
 		done:          make(chan struct{}),
 		status:        ReflectorStatus{StaleSince: time.Now()},
 		changed:       make(chan struct{}),
 		subscriptions: make(map[*Subscription[T]]struct{}),
 	}
 	r.snapshot.Store(&Snapshot[T]{})
-	watcher := client.NewWatcher(ctx, selector, options...)
-	watcher.nextStart = start{}
-	watcher.options.failOnExpired = false
 	keeper := &keeper[T]{reflector: r, watcher: watcher, replica: newReplica(decode)}
 	go keeper.run(ctx)
 	return r
@@ -179,7 +178,7 @@ func (r *Reflector[T]) Subscribe() *Subscription[T] {
 // Close stops the reflector and returns when its stream is cancelled. What it held can
 // still be read. Subscribers are told what waits, and then [ErrClosed].
 func (r *Reflector[T]) Close() {
-	r.cancel()
+	r.watcher.Close()
 	<-r.done
 }
 
