@@ -15,10 +15,16 @@ pub const BUF: &str = "buf-bin==1.75.0";
 /// A run of `scripts/api`: its success, and what it printed.
 async fn api(arguments: &[&str]) -> (bool, String) {
     let (_, python) = tools::python_with("buf", &[BUF]).await;
-    let path = std::env::var("PATH").unwrap();
-    let tools = python.parent().unwrap().display();
+    run(&[python.parent().unwrap()], arguments).await
+}
+
+async fn run(tools: &[&Path], arguments: &[&str]) -> (bool, String) {
+    let inherited = std::env::var_os("PATH").unwrap();
+    let inherited = std::env::split_paths(&inherited);
+    let paths = tools.iter().map(|&tool| tool.to_owned()).chain(inherited);
     let mut script = Command::new(root().join("scripts/api"));
-    script.args(arguments).env("PATH", format!("{tools}:{path}"));
+    script.args(arguments);
+    script.env("PATH", std::env::join_paths(paths).unwrap());
     let output = script.kill_on_drop(true).output().await.unwrap();
     let printed = [output.stdout, output.stderr].concat();
     let printed = String::from_utf8_lossy(&printed).into_owned();

@@ -88,7 +88,11 @@ async fn grpcurl_lists_and_watches_as_the_readme_says() {
     for line in lines {
         let line = line.replace("127.0.0.1:7450", &daemon.address);
         let is_watch = line.contains("/Watch");
-        let end = if is_watch { "INITIAL_STATE_END" } else { "resumeToken" };
+        let end = if is_watch {
+            "INITIAL_STATE_END"
+        } else {
+            "resumeToken"
+        };
         let documents = until(&line, &program, end).await;
         let all = Value::from(documents).to_string();
         assert!(all.contains(r#""name":"greeting""#), "{line}: {all}");
