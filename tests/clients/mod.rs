@@ -58,3 +58,17 @@ fn shortest_start(language: &str, block: &str) -> String {
     assert!(lines <= 20, "{path}: {lines} lines");
     program
 }
+
+#[test]
+fn every_client_has_the_servers_version() {
+    let version = env!("CARGO_PKG_VERSION");
+    for (file, said) in [
+        ("python/pyproject.toml", format!("\nversion = \"{version}\"\n")),
+        ("go/version.go", format!("\"{version}\"")),
+        ("typescript/package.json", format!("\n  \"version\": \"{version}\",\n")),
+        ("java/pom.xml", format!("<version>{version}</version>")),
+    ] {
+        let text = std::fs::read_to_string(source(file)).unwrap();
+        assert!(text.contains(&said), "{file} says no {said:?}");
+    }
+}
