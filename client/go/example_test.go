@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"listwatch.dev/go"
+	listwatch "listwatch.dev/go"
 )
 
 // Writes go by what was read: a conflict means that someone else was faster.

@@ -134,8 +134,8 @@ func WithBackoff(backoff Backoff) WatchOption {
 	return func(o *watchOptions) { o.backoff = backoff }
 }
 
-// WithJitter is where the draws come from: numbers from 0 to 1, asked for by one goroutine
-// at a time. For tests.
+// WithJitter is where the draws come from: numbers from 0 to 1. Each watch asks by one
+// goroutine at a time. For tests.
 func WithJitter(draw func() float64) WatchOption {
 	return func(o *watchOptions) { o.draw = draw }
 }

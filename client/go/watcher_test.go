@@ -158,6 +158,27 @@ func TestClosingCancelsTheStreamAndEndsNext(t *testing.T) {
 	}
 }
 
+func TestLeavingTheLoopCancelsTheStream(t *testing.T) {
+	gone := make(chan struct{})
+	fake := &fakeServer{watches: []func(*fakeStream) error{func(s *fakeStream) error {
+		defer close(gone)
+		s.send(response(bookmark(stateBegin, 1)))
+		return s.stay()
+	}}}
+	client := dialFake(t, fake)
+	for _, err := range client.Watch(context.Background(), pods) {
+		if err != nil {
+			t.Error(err)
+		}
+		break
+	}
+	select {
+	case <-gone:
+	case <-time.After(patience):
+		t.Error("the stream goes on")
+	}
+}
+
 func TestTheContextEndsAWatch(t *testing.T) {
 	fake := &fakeServer{watches: []func(*fakeStream) error{func(s *fakeStream) error {
 		s.send(response(bookmark(stateBegin, 1)))
@@ -182,11 +203,11 @@ func TestSilenceIsWhatTheWaitingHear(t *testing.T) {
 		s.send(response(bookmark(stateBegin, 1)), response(bookmark(stateEnd, 1)))
 		return s.stay()
 	}}}
-	w := dialFake(t, fake).NewWatcher(context.Background(), pods, impatient(WithBookmarkInterval(40*time.Millisecond))...)
+	w := dialFake(t, fake).NewWatcher(context.Background(), pods, impatient(WithBookmarkInterval(100*time.Millisecond))...)
 	defer w.Close()
 	expectEvents(t, w, "init_begin", "init_done t1")
 	// Nobody waits: nobody hears the silence.
-	time.Sleep(150 * time.Millisecond)
+	time.Sleep(400 * time.Millisecond)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	if event, err := w.Next(ctx); err != context.DeadlineExceeded {

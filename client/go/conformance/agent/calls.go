@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"listwatch.dev/go"
+	listwatch "listwatch.dev/go"
 )
 
 // call makes the unary call that a command asks for.

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"listwatch.dev/go"
+	listwatch "listwatch.dev/go"
 	listwatchv1 "listwatch.dev/go/listwatch/v1"
 )
 

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"listwatch.dev/go"
+	listwatch "listwatch.dev/go"
 )
 
 // resourceForm is the ProtoJSON of a resource.

@@ -11,7 +11,7 @@ import (
 	"os"
 	"sync"
 
-	"listwatch.dev/go"
+	listwatch "listwatch.dev/go"
 )
 
 func main() {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"listwatch.dev/go"
+	listwatch "listwatch.dev/go"
 )
 
 // reflector is a reflector whose changes become lines.

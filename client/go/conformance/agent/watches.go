@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"listwatch.dev/go"
+	listwatch "listwatch.dev/go"
 )
 
 // watch is a watcher whose events become lines.
