@@ -63,9 +63,15 @@ fn shortest_start(language: &str, block: &str) -> String {
 fn every_client_has_the_servers_version() {
     let version = env!("CARGO_PKG_VERSION");
     for (file, said) in [
-        ("python/pyproject.toml", format!("\nversion = \"{version}\"\n")),
+        (
+            "python/pyproject.toml",
+            format!("\nversion = \"{version}\"\n"),
+        ),
         ("go/version.go", format!("\"{version}\"")),
-        ("typescript/package.json", format!("\n  \"version\": \"{version}\",\n")),
+        (
+            "typescript/package.json",
+            format!("\n  \"version\": \"{version}\",\n"),
+        ),
         ("java/pom.xml", format!("<version>{version}</version>")),
     ] {
         let text = std::fs::read_to_string(source(file)).unwrap();
