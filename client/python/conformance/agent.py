@@ -9,10 +9,9 @@ import sys
 import threading
 from typing import Dict, Optional
 
+import listwatch
 import protocol
 from protocol import Json
-
-import listwatch
 
 
 class Watch:
@@ -164,6 +163,7 @@ def main() -> None:
             threading.Thread(target=agent.do, args=(command,), daemon=True).start()
         else:
             agent.do(command)
+    protocol.end()
 
 
 if __name__ == "__main__":

@@ -9,11 +9,10 @@ import asyncio
 import sys
 from typing import Dict, Optional, Set
 
-import protocol
-from protocol import Json
-
 import listwatch
+import protocol
 from listwatch import aio
+from protocol import Json
 
 
 class Watch:
@@ -164,6 +163,7 @@ async def main() -> None:
             task = asyncio.ensure_future(agent.do(protocol.read_line(text)))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
+    protocol.end()
 
 
 if __name__ == "__main__":
