@@ -7,7 +7,10 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
-import { connect } from "../../src/node.js";
+import { createClient } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+
+import { connect, v1 } from "../../src/node.js";
 
 /** The folder of this package. */
 export const PACKAGE = new URL("../../../", import.meta.url);
@@ -55,6 +58,12 @@ export class Daemon implements AsyncDisposable {
     this.#process = spawn(BINARY, flags, { stdio: "ignore" });
     const failed = once(this.#process, "error").then(([error]) => Promise.reject(error as Error));
     await Promise.race([failed, this.#answers()]);
+  }
+
+  /** The open watches of a collection, as the server sees them. */
+  async openWatches(collection: string): Promise<v1.OpenWatch[]> {
+    const transport = createGrpcTransport({ baseUrl: `http://${this.address}` });
+    return (await createClient(v1.AdminService, transport).listWatches({ collection })).watches;
   }
 
   /** Stops it as a power cut would. */

@@ -4,18 +4,17 @@ import { once } from "node:events";
 import { after, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
+import { createGrpcTransport } from "@connectrpc/connect-node";
+
 import {
   connect,
   createClient,
   ListwatchError,
   View,
-  v1,
   type Client,
   type WatchEvent,
   type Watcher,
 } from "../../src/node.js";
-import { createClient as createConnectClient } from "@connectrpc/connect";
-import { createGrpcTransport } from "@connectrpc/connect-node";
 import { Daemon, PACKAGE } from "./daemon.js";
 
 let daemon: Daemon;
@@ -27,13 +26,6 @@ before(async () => {
 });
 
 after(() => daemon[Symbol.asyncDispose]());
-
-/** The open watches of a collection, as the server sees them. */
-async function openWatches(collection: string) {
-  const transport = createGrpcTransport({ baseUrl: `http://${daemon.address}` });
-  const admin = createConnectClient(v1.AdminService, transport);
-  return (await admin.listWatches({ collection })).watches;
-}
 
 async function until(holds: () => Promise<boolean>): Promise<void> {
   const deadline = performance.now() + 10_000;
@@ -56,11 +48,11 @@ async function take(watcher: Watcher, type: WatchEvent["type"]): Promise<WatchEv
 test("leaving the loop cancels the stream", async () => {
   for await (const event of client.watch({ collection: "left" })) {
     if (event.type === "initDone") {
-      assert.equal((await openWatches("left")).length, 1);
+      assert.equal((await daemon.openWatches("left")).length, 1);
       break;
     }
   }
-  await until(async () => (await openWatches("left")).length === 0);
+  await until(async () => (await daemon.openWatches("left")).length === 0);
 });
 
 test("closing wakes whoever waits for an event", async () => {
@@ -70,7 +62,7 @@ test("closing wakes whoever waits for an event", async () => {
   watcher.close();
   assert.ok((await waiting).done);
   assert.ok((await watcher.next()).done);
-  await until(async () => (await openWatches("closed")).length === 0);
+  await until(async () => (await daemon.openWatches("closed")).length === 0);
 });
 
 test("a signal ends a watch, a wait and a call by its reason", async () => {
@@ -88,7 +80,7 @@ test("a signal ends a watch, a wait and a call by its reason", async () => {
   await Promise.all(ended);
   await assert.rejects(client.status({ signal }), /enough/);
   await reflector.close();
-  await until(async () => (await openWatches("aborted")).length === 0);
+  await until(async () => (await daemon.openWatches("aborted")).length === 0);
 });
 
 test("who does not read is not sent to, and then gets everything", async () => {
@@ -103,7 +95,7 @@ test("who does not read is not sent to, and then gets everything", async () => {
   }
   // Longer than the silence that is put up with.
   await sleep(3000);
-  const [watch] = await openWatches("heavy");
+  const [watch] = await daemon.openWatches("heavy");
   // What the windows, Node's buffers and the kernel's hold.
   assert.ok(watch && watch.sentBytes < 20n * BigInt(BYTES), `sent ${watch?.sentBytes} bytes`);
   globalThis.gc?.();
