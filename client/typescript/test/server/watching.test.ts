@@ -117,7 +117,8 @@ test("who does not read is not sent to, and then gets everything", async () => {
 test("a lost server is found again, and what happened meanwhile is told", async () => {
   const reflector = client.reflector({ collection: "lost" }, { backoff: { initial: 50, max: 50 } });
   await reflector.waitUntilReady();
-  await client.create({ key: { collection: "lost", name: "a" } });
+  const first = await client.create({ key: { collection: "lost", name: "a" } });
+  await reflector.waitForRevision(first.revision, { timeout: 10_000 });
   const told = reflector.subscribe();
   await daemon.kill();
   await until(async () => reflector.status.connection.state === "disconnected");
