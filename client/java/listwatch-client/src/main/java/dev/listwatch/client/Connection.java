@@ -21,6 +21,8 @@ final class Connection implements AutoCloseable {
   private final boolean closesChannel;
   private final Set<AutoCloseable> open = ConcurrentHashMap.newKeySet();
 
+  private volatile boolean closed;
+
   Connection(Channel channel, boolean closesChannel) {
     this.channel = channel;
     this.closesChannel = closesChannel;
@@ -45,9 +47,18 @@ final class Connection implements AutoCloseable {
     }
   }
 
-  /** Closes {@code watch} with this, unless it is disowned before. */
+  /**
+   * Closes {@code watch} with this, unless it is disowned before.
+   *
+   * @throws IllegalStateException if this is closed
+   */
   void owns(AutoCloseable watch) {
     open.add(watch);
+    // After it was added: either this sees that it is closed, or close() sees the watch.
+    if (closed) {
+      open.remove(watch);
+      throw new IllegalStateException("the client is closed");
+    }
   }
 
   void disowns(AutoCloseable watch) {
@@ -56,6 +67,7 @@ final class Connection implements AutoCloseable {
 
   @Override
   public void close() {
+    closed = true;
     for (AutoCloseable watch : List.copyOf(open)) {
       try {
         watch.close();

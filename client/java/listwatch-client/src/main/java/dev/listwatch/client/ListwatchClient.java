@@ -264,7 +264,8 @@ public final class ListwatchClient implements AutoCloseable {
    * @return a publisher that can be subscribed to any number of times
    */
   public Flow.Publisher<Event> publisher(Selector selector, WatchOptions options) {
-    return subscriber -> WatchSubscription.start(() -> watch(selector, options), subscriber);
+    return subscriber ->
+        WatchSubscription.start(connection, watch(selector, options), subscriber);
   }
 
   /**

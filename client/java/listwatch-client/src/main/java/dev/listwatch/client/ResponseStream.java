@@ -55,6 +55,10 @@ final class ResponseStream extends ClientCall.Listener<WatchResponse> {
     }
   }
 
+  boolean hasNews() {
+    return response != null || end != null;
+  }
+
   /** The response that has come, once. */
   Optional<WatchResponse> takeResponse() {
     Optional<WatchResponse> taken = Optional.ofNullable(response);

@@ -3,25 +3,37 @@ package dev.listwatch.client;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.Flow;
-import java.util.function.Supplier;
 
 /** A watcher that is read as far as its subscriber requests. */
-final class WatchSubscription implements Flow.Subscription {
+final class WatchSubscription implements Flow.Subscription, AutoCloseable {
+  private enum State {
+    OPEN,
+    /** The subscriber wants no more. */
+    CANCELLED,
+    /** The subscriber requested what cannot be given, which it has to hear. */
+    MISUSED,
+    /** The client is closed, which completes the subscription. */
+    CLOSED
+  }
+
+  private final Connection connection;
   private final Watcher watcher;
   private final Flow.Subscriber<? super Event> subscriber;
   private final Object monitor = new Object();
   private long requested;
-  private boolean cancelled;
-  private IllegalArgumentException misuse;
+  private State state = State.OPEN;
 
-  private WatchSubscription(Watcher watcher, Flow.Subscriber<? super Event> subscriber) {
+  private WatchSubscription(
+      Connection connection, Watcher watcher, Flow.Subscriber<? super Event> subscriber) {
+    this.connection = connection;
     this.watcher = watcher;
-    this.subscriber = subscriber;
+    this.subscriber = Objects.requireNonNull(subscriber);
   }
 
-  static void start(Supplier<Watcher> watch, Flow.Subscriber<? super Event> subscriber) {
-    Objects.requireNonNull(subscriber);
-    WatchSubscription subscription = new WatchSubscription(watch.get(), subscriber);
+  static void start(
+      Connection connection, Watcher watcher, Flow.Subscriber<? super Event> subscriber) {
+    WatchSubscription subscription = new WatchSubscription(connection, watcher, subscriber);
+    connection.owns(subscription);
     Thread thread = new Thread(subscription::run, "listwatch-publisher");
     thread.setDaemon(true);
     thread.start();
@@ -29,21 +41,32 @@ final class WatchSubscription implements Flow.Subscription {
 
   @Override
   public void request(long more) {
+    if (more <= 0) {
+      leave(State.MISUSED);
+      return;
+    }
     synchronized (monitor) {
-      if (more <= 0) {
-        misuse = new IllegalArgumentException("requested " + more + " events");
-        watcher.close();
-      } else {
-        requested = requested > Long.MAX_VALUE - more ? Long.MAX_VALUE : requested + more;
-      }
+      // More than can be counted is no bound at all.
+      requested = requested > Long.MAX_VALUE - more ? Long.MAX_VALUE : requested + more;
       monitor.notifyAll();
     }
   }
 
   @Override
   public void cancel() {
+    leave(State.CANCELLED);
+  }
+
+  @Override
+  public void close() {
+    leave(State.CLOSED);
+  }
+
+  private void leave(State next) {
     synchronized (monitor) {
-      cancelled = true;
+      if (state == State.OPEN) {
+        state = next;
+      }
       monitor.notifyAll();
     }
     watcher.close();
@@ -52,39 +75,45 @@ final class WatchSubscription implements Flow.Subscription {
   private void run() {
     try (watcher) {
       subscriber.onSubscribe(this);
-      Optional<Event> event = nextRequested();
-      while (event.isPresent()) {
-        subscriber.onNext(event.get());
-        event = nextRequested();
-      }
-      synchronized (monitor) {
-        if (cancelled) {
-          return;
+      while (awaitRequest()) {
+        Optional<Event> event = watcher.next();
+        if (event.isEmpty()) {
+          break;
         }
+        subscriber.onNext(event.get());
       }
-      if (misuse != null) {
-        subscriber.onError(misuse);
-      } else {
-        subscriber.onComplete();
-      }
-    } catch (RefusedException | ExpiredException end) {
-      subscriber.onError(end);
-    } catch (InterruptedException interrupted) {
+      end();
+    } catch (RefusedException | ExpiredException error) {
+      subscriber.onError(error);
+    } catch (InterruptedException subscribersOwn) {
       subscriber.onError(ListwatchException.interrupted());
+    } finally {
+      connection.disowns(this);
     }
   }
 
-  /** Empty if there will be none. */
-  private Optional<Event> nextRequested() throws InterruptedException {
+  /** False if there will be no more events. */
+  private boolean awaitRequest() throws InterruptedException {
     synchronized (monitor) {
-      while (requested == 0 && !cancelled && misuse == null) {
+      while (requested == 0 && state == State.OPEN) {
         monitor.wait();
       }
-      if (cancelled || misuse != null) {
-        return Optional.empty();
-      }
       requested--;
+      return state == State.OPEN;
     }
-    return watcher.next();
+  }
+
+  private void end() {
+    State why;
+    synchronized (monitor) {
+      why = state;
+    }
+    switch (why) {
+      case MISUSED ->
+          subscriber.onError(new IllegalArgumentException("less than one event was requested"));
+      // The client may close the watcher before it closes this.
+      case OPEN, CLOSED -> subscriber.onComplete();
+      case CANCELLED -> {}
+    }
   }
 }

@@ -257,6 +257,10 @@ public final class Watcher implements Iterable<Event>, AutoCloseable {
       return true;
     }
     stream.ask();
+    if (stream.hasNews()) {
+      // A channel without threads of its own answers within the call.
+      return true;
+    }
     boolean syncing = streaming.translation().phase().isSyncing();
     long patience =
         Math.min(
