@@ -98,8 +98,11 @@ final class WatchSubscription implements Flow.Subscription, AutoCloseable {
       while (requested == 0 && state == State.OPEN) {
         monitor.wait();
       }
+      if (state != State.OPEN) {
+        return false;
+      }
       requested--;
-      return state == State.OPEN;
+      return true;
     }
   }
 
