@@ -73,3 +73,15 @@ async fn a_lint_a_format_and_a_break_are_found() {
         assert!(printed.contains(told), "{to}: {printed}");
     }
 }
+
+#[tokio::test]
+async fn the_generated_code_that_is_committed_is_what_the_api_says() {
+    let requirements = root().join("client/python/requirements-generate.txt");
+    let requirements = fs::read_to_string(requirements).unwrap();
+    let is_package = |line: &&str| !line.is_empty() && !line.starts_with('#');
+    let packages: Vec<&str> = requirements.lines().filter(is_package).collect();
+    let (_, python) = tools::python_with("generate", &packages).await;
+    let typescript = super::typescript::tools_folder().await;
+    let (good, printed) = run(&[python.parent().unwrap(), &typescript], &["fresh"]).await;
+    assert!(good, "{printed}");
+}

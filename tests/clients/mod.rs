@@ -6,8 +6,11 @@ mod api;
 mod conformance;
 mod go;
 mod interop;
+mod java;
+mod python;
 mod readme;
 mod shell;
+mod typescript;
 
 use std::path::{Path, PathBuf};
 
@@ -35,12 +38,14 @@ fn made(name: &str) -> PathBuf {
 async fn languages() -> Vec<(&'static str, AgentCommand)> {
     vec![
         ("rust", conformance::rust_agent()),
+        ("python", python::agent("agent.py").await),
         ("go", go::agent().await),
+        ("typescript", typescript::agent().await),
+        ("java", java::agent().await),
     ]
 }
 
 /// Runs what a README shows against a server of its own; returns what it printed.
-#[allow(dead_code)]
 async fn quickstart(language: &str, mut program: Command) -> String {
     let folder = tempfile::tempdir().unwrap();
     let address = free_address();
@@ -50,7 +55,6 @@ async fn quickstart(language: &str, mut program: Command) -> String {
 }
 
 /// The quickstart of a README, which is as short as the README says.
-#[allow(dead_code)]
 fn shortest_start(language: &str, block: &str) -> String {
     let path = format!("client/{language}/README.md");
     let program = readme::block(&path, block);

@@ -17,7 +17,6 @@ pub fn lines_of(path: &str, command: &str) -> Vec<String> {
 }
 
 /// Its first block of code in this language.
-#[allow(dead_code)]
 pub fn block(path: &str, language: &str) -> String {
     let text = text(path);
     let start = format!("```{language}\n");
