@@ -95,7 +95,7 @@ def test_changes(kind: str, change: Change) -> None:
 
 def test_a_type_of_a_newer_server_is_a_modification() -> None:
     raw = event("ADDED", "a", 3)
-    raw.type = 99
+    raw.type = 99  # type: ignore[assignment]
     assert one(Phase.LIVE, response(events=[raw]))[1] == Apply(resource("a", 3), Change.MODIFIED)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
 import weakref
-from typing import Callable, Optional
+from typing import Callable, List, Optional, Tuple
+
+_log = logging.getLogger("listwatch")
 
 _ROUND = 60.0
 """How long the thread of a client without watches stays, in seconds."""
@@ -32,10 +35,17 @@ class Guard:
         self._deadline = math.inf
 
     def _expire(self) -> None:
+        if self._deadline > time.monotonic():
+            # Set anew in the meantime.
+            return
         self._deadline = math.inf
         on_expiry = self._on_expiry()
-        if on_expiry is not None:
-            on_expiry()
+        try:
+            if on_expiry is not None:
+                on_expiry()
+        except Exception:
+            # The others' deadlines must not suffer by it.
+            _log.exception("a deadline could not be kept")
 
     def close(self) -> None:
         """Lets the watchdog forget this guard."""
@@ -51,7 +61,9 @@ class Watchdog:
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
-        self._guards: weakref.WeakSet[Guard] = weakref.WeakSet()
+        # Replaced and never changed: the garbage collector may close a watch, and by that its
+        # guard, at any moment, also while these are looked through.
+        self._guards: Tuple[weakref.ref[Guard], ...] = ()
         self._looks_at = -math.inf
         self._thread: Optional[threading.Thread] = None
 
@@ -60,7 +72,7 @@ class Watchdog:
         watchdog's thread."""
         guard = Guard(self, on_expiry)
         with self._condition:
-            self._guards.add(guard)
+            self._guards = (*self._guards, weakref.ref(guard))
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="listwatch-watchdog", daemon=True
@@ -77,22 +89,32 @@ class Watchdog:
 
     def _forget(self, guard: Guard) -> None:
         with self._condition:
-            self._guards.discard(guard)
+            self._guards = tuple(ref for ref in self._guards if ref() not in (guard, None))
             if not self._guards:
                 self._condition.notify()
 
     def _run(self) -> None:
         while True:
-            with self._condition:
-                if not self._guards:
-                    self._thread = None
-                    return
-                now = time.monotonic()
-                due = [guard for guard in self._guards if guard._deadline <= now]
-                if not due:
-                    deadlines = [guard._deadline for guard in self._guards]
-                    self._looks_at = min(deadlines, default=now)
-                    self._condition.wait(min(self._looks_at - now, _ROUND))
-                    self._looks_at = -math.inf
+            due = self._wait_for_due()
+            if due is None:
+                return
             while due:
                 due.pop()._expire()
+
+    def _wait_for_due(self) -> Optional[List[Guard]]:
+        """Those whose time has come, or none when it is time to look again; None: the end."""
+        with self._condition:
+            guards = [guard for guard in (ref() for ref in self._guards) if guard is not None]
+            if not guards:
+                self._guards = ()
+                self._thread = None
+                return None
+            now = time.monotonic()
+            due = [guard for guard in guards if guard._deadline <= now]
+            self._looks_at = min(guard._deadline for guard in guards)
+            # Or else they would be kept alive by being waited for.
+            del guards
+            if not due:
+                self._condition.wait(min(self._looks_at - now, _ROUND))
+            self._looks_at = -math.inf
+            return due
