@@ -39,6 +39,5 @@ for await (const line of createInterface({ input: process.stdin })) {
   const { page } = await opening;
   await page.evaluate((command) => globalThis.carryOut(command), command);
 }
-const { close } = await opening;
-await close();
+// The browser ends with the process.
 process.exit();

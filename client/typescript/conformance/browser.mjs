@@ -1,9 +1,6 @@
 // A headless Chromium with a page that runs a bundled module, served from an origin of its own.
 
-import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:http";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 
 import { build } from "esbuild";
 import { chromium } from "playwright-core";
@@ -42,26 +39,24 @@ export async function openPage(module, prepare = async () => {}) {
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   const origin = `http://127.0.0.1:${server.address().port}`;
 
-  const profile = await mkdtemp(join(tmpdir(), "listwatch-chromium-"));
-  const context = await chromium.launchPersistentContext(profile, {
+  // With a profile of its own, which is gone with it.
+  const browser = await chromium.launch({
     executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
     headless: true,
     args: ARGUMENTS,
   });
-  const page = await context.newPage();
+  const page = await browser.newPage();
   page.on("pageerror", (error) => console.error(`in the page: ${error.stack ?? error}`));
   await prepare(page);
 
   return {
     page,
     origin,
-    scriptBytes: script.length,
     load: () => page.goto(origin),
     async close() {
-      await context.close();
+      await browser.close();
       server.close();
       server.closeAllConnections();
-      await rm(profile, { recursive: true, force: true });
     },
   };
 }

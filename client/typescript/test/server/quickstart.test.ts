@@ -9,7 +9,7 @@ import { Daemon, PACKAGE } from "./daemon.js";
 
 test("the README's quickstart prints what the README says", async () => {
   const readme = await readFile(new URL("README.md", PACKAGE), "utf8");
-  const [, program, output] = /```js\n(.*?)```\n\n((?: {4}.*\n)+)/s.exec(readme) ?? [];
+  const [, program, output] = /```js\n([^]*?)```\n\n((?: {4}.*\n)+)/.exec(readme) ?? [];
   assert.ok(program && output);
   assert.ok(program.trim().split("\n").length <= 20);
   // Within the package, so that `listwatch/node` is this one.
