@@ -50,13 +50,14 @@ public final class Agent {
    * @throws IOException if the input cannot be read
    */
   public static void main(String[] arguments) throws IOException {
+    Rehearsal.run();
     Agent agent = new Agent();
     var input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = input.readLine(); line != null; line = input.readLine()) {
       agent.take(JsonParser.parseString(line).getAsJsonObject());
     }
-    // Nothing here is worth an orderly end, and the runner waits for it.
-    Runtime.getRuntime().halt(0);
+    // Whatever still runs: nothing here is worth an orderly end, and the runner waits for it.
+    System.exit(0);
   }
 
   private void take(JsonObject command) {
