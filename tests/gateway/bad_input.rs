@@ -214,6 +214,116 @@ async fn fields_that_a_kind_does_not_have_are_dropped_told_or_refused_as_the_cli
         let patched = kube
             .patch(&strict, "application/merge-patch+json", &patch)
             .await;
-        assert_eq!(patched.failure(), refused(400, "BadRequest"));
+        assert_eq!(patched.failure(), refused(422, "Invalid"));
     }
+}
+
+#[tokio::test]
+async fn names_that_stand_twice_are_told_or_refused_as_the_client_wishes() {
+    let kube = Kube::start().await;
+    let body = r#"{"metadata": {"name": "x", "name": "a"}, "data": {"k": "v", "k": "w"}}"#;
+    let yaml = "metadata:\n  name: x\n  name: b\ndata:\n  k: v\n  k: w\n";
+    for (media_type, body) in [("application/json", body), ("application/yaml", yaml)] {
+        let ask = |method: Method, path: String| {
+            let (kube, body) = (&kube, body.to_owned());
+            async move {
+                let headers = [("content-type", media_type)];
+                kube.ask(method, &path, &headers, body).await
+            }
+        };
+        let before = kube.0.revision();
+        let strict = ask(
+            Method::POST,
+            format!("{CONFIG_MAPS}?fieldValidation=Strict"),
+        )
+        .await;
+        assert_eq!(strict.failure(), refused(400, "BadRequest"));
+        let message = strict.json()["message"].to_string();
+        for path in ["metadata.name", "data.k"] {
+            let told = format!(r#"duplicate field \"{path}\""#);
+            assert!(message.contains(&told), "{message}");
+        }
+        assert_eq!(kube.0.revision(), before);
+        let made = ask(Method::POST, CONFIG_MAPS.to_owned()).await;
+        let warnings: Vec<_> = made.headers.get_all("warning").iter().collect();
+        assert_eq!(warnings[0], r#"299 - "duplicate field \"metadata.name\"""#);
+        assert_eq!(warnings.len(), 2);
+        let made = made.ok();
+        // The last one counts.
+        assert_eq!(made["data"], json!({"k": "w"}));
+        let path = format!(
+            "{CONFIG_MAPS}/{}",
+            made["metadata"]["name"].as_str().unwrap()
+        );
+        let quiet = ask(Method::PUT, format!("{path}?fieldValidation=Ignore")).await;
+        assert!(!quiet.headers.contains_key("warning"));
+        assert_eq!(quiet.ok(), made);
+    }
+    let patch = r#"{"data": {"k": "x", "k": "y"}}"#;
+    let headers = [("content-type", "application/merge-patch+json")];
+    let path = format!("{CONFIG_MAPS}/a");
+    let strict = format!("{path}?fieldValidation=Strict");
+    let refusal = kube.ask(Method::PATCH, &strict, &headers, patch).await;
+    assert_eq!(refusal.failure(), refused(422, "Invalid"));
+    let patched = kube.ask(Method::PATCH, &path, &headers, patch).await;
+    assert_eq!(
+        patched.headers["warning"],
+        r#"299 - "duplicate field \"data.k\"""#
+    );
+    assert_eq!(patched.ok()["data"], json!({"k": "y"}));
+}
+
+#[tokio::test]
+async fn a_long_name_above_many_fields_costs_no_more_than_its_bytes() {
+    let kube = Kube::start().await;
+    let fields: serde_json::Map<_, _> = (0..20_000)
+        .map(|n| (format!("f{n}"), json!({"type": "string"})))
+        .collect();
+    let schema = json!({"type": "object", "properties": {
+        "x".repeat(700_000): {"type": "object", "properties": fields},
+    }});
+    let definition = json!({
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": schema},
+            }],
+        },
+    });
+    // Each field's path had the long name in it: 28 GB, while one thread does nothing else.
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?dryRun=All";
+    let began = std::time::Instant::now();
+    kube.post(path, &definition).await.ok();
+    assert!(began.elapsed() < std::time::Duration::from_secs(15));
+}
+
+#[tokio::test]
+async fn an_object_with_very_many_faults_is_told_the_first_of_them() {
+    let kube = Kube::start().await;
+    for metadata in [
+        json!({"name": "a", "ownerReferences": vec![json!({}); 200_000]}),
+        json!({"name": "a", "finalizers": vec!["-"; 200_000]}),
+    ] {
+        let refusal = kube.post(CONFIG_MAPS, &json!({"metadata": metadata})).await;
+        assert_eq!(refusal.failure(), refused(422, "Invalid"));
+        let status = refusal.json();
+        let causes = status["details"]["causes"].as_array().unwrap().len();
+        assert!((1..=100).contains(&causes), "{causes}");
+        assert!(refusal.body.len() < 100_000, "{}", refusal.body.len());
+    }
+}
+
+#[tokio::test]
+async fn aliases_do_not_make_a_small_yaml_a_large_object() {
+    let kube = Kube::start().await;
+    let fields: String = (0..5000).map(|n| format!("  k{n}: *x\n")).collect();
+    let text = "a".repeat(500_000);
+    let yaml = format!("metadata: {{name: a}}\ndata:\n  x: &x {text}\n{fields}");
+    let headers = [("content-type", "application/yaml")];
+    let refusal = kube.ask(Method::POST, CONFIG_MAPS, &headers, yaml).await;
+    assert_eq!(refusal.failure(), refused(400, "BadRequest"));
+    assert_eq!(kube.0.revision(), 0);
 }

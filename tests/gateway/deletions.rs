@@ -108,6 +108,10 @@ async fn options_that_there_are_not_are_refused_and_nothing_is_deleted() {
         let refusal = kube.delete_with(&path, &options).await;
         assert_eq!(refusal.failure(), refused(422, "Invalid"), "{options}");
     }
+    let refusal = kube
+        .delete(&format!("{path}?gracePeriodSeconds=soon"))
+        .await;
+    assert_eq!(refusal.failure(), refused(400, "BadRequest"));
     for options in [json!([1]), json!({"kind": "Pod"})] {
         let refusal = kube.delete_with(&path, &options).await;
         assert_eq!(refusal.failure(), refused(400, "BadRequest"), "{options}");

@@ -154,8 +154,9 @@ async fn a_patch_that_cannot_be_applied_changes_nothing() {
             400,
             "BadRequest",
         ),
-        (MERGE, json!({"kind": "Pod"}), 400, "BadRequest"),
-        (MERGE, json!({"metadata": 3}), 400, "BadRequest"),
+        (MERGE, json!({"kind": "Pod"}), 422, "Invalid"),
+        (MERGE, json!({"metadata": 3}), 422, "Invalid"),
+        (MERGE, json!({"data": "x"}), 422, "Invalid"),
         (
             MERGE,
             json!({"metadata": {"labels": {"a": "b c"}}}),
@@ -220,4 +221,36 @@ async fn the_last_finalizer_can_be_patched_away() {
     assert_eq!(kube.get(&path).await.failure(), refused(404, "NotFound"));
     let list: Value = kube.get(CONFIG_MAPS).await.ok();
     assert_eq!(list["items"], json!([]));
+}
+
+#[tokio::test]
+async fn what_a_secret_says_as_text_becomes_its_data() {
+    let kube = Kube::start().await;
+    let secrets = "/api/v1/namespaces/default/secrets";
+    let path = format!("{secrets}/a");
+    let secret = json!({
+        "metadata": {"name": "a"}, "data": {"a": "YQ==", "b": "YQ=="}, "stringData": {"b": "x"},
+    });
+    let made = kube.post(secrets, &secret).await.ok();
+    assert_eq!(made["data"], json!({"a": "YQ==", "b": "eA=="}));
+    assert_eq!(made.get("stringData"), None);
+    let patch = json!({"stringData": {"c": "y"}});
+    let patched = kube.patch(&path, MERGE, &patch).await.ok();
+    assert_eq!(
+        patched["data"],
+        json!({"a": "YQ==", "b": "eA==", "c": "eQ=="})
+    );
+    assert_eq!(patched.get("stringData"), None);
+    let applied = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"},
+        "stringData": {"d": "z"},
+    });
+    let forced = format!("{path}?fieldManager=test&force=true");
+    let applied = kube.patch(&forced, APPLY, &applied).await.ok();
+    assert_eq!(applied["data"]["d"], "eg==");
+    let put = json!({"metadata": {"name": "a"}, "stringData": {"e": ""}});
+    assert_eq!(kube.put(&path, &put).await.ok()["data"], json!({"e": ""}));
+    let wrong = json!({"metadata": {"name": "b"}, "stringData": {"a": 1}});
+    let refusal = kube.post(secrets, &wrong).await;
+    assert_eq!(refusal.failure(), refused(400, "BadRequest"));
 }

@@ -199,6 +199,8 @@ async fn readyz_says_no_before_the_watches_are_told() {
     assert!(text.contains("[+]storage ok"), "{text}");
     // It goes away, which is no reason to kill it.
     assert_eq!(page("/livez").await.0, 200);
+    // As Kubernetes called it first.
+    assert_eq!(page("/healthz").await.0, 200);
     assert_eq!(page("/readyz?exclude=draining").await.0, 200);
     drop(keeps);
     beside.join().await.unwrap();

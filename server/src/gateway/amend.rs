@@ -12,6 +12,7 @@ use tonic::body::Body;
 use super::{
     Asked, Gateway, body,
     cause::{Cause, Fault},
+    doubled,
     kinds::Kind,
     object,
     patch::{
@@ -65,10 +66,13 @@ impl Gateway {
                 self.apply(asked, wanted, &options).await?
             }
             Some(form) => {
+                let doubled = doubled::check(kind, "application/json", &body, options.unknown)
+                    .map_err(|failed| failed.of_patch(kind, name))?;
                 let change = |before: &Object| {
                     let now = patched(target, before, form, &patch)?;
-                    let (now, unknown) = rules::known_fields(kind, now, options.unknown)?;
-                    *warnings.lock() = unknown;
+                    let (now, unknown) = rules::known_fields(kind, now, options.unknown)
+                        .map_err(|failed| failed.of_patch(kind, name))?;
+                    *warnings.lock() = doubled.iter().cloned().chain(unknown).collect();
                     Ok(Value::Object(now))
                 };
                 let changed = self.change(target, name, scope, options.plain(), change);
@@ -190,7 +194,7 @@ fn patched(
     let was = json_of(kind, before)?;
     let now = patch::apply(form, &was, patch, &kind.merge_keys)
         .map_err(|error| Failure::patch(&error, kind, name))?;
-    let mut now = rules::of_kind(now, kind)?;
+    let mut now = rules::of_kind(now, kind).map_err(|failed| failed.of_patch(kind, name))?;
     rules::in_place(&mut now, &target.namespace, name)?;
     Ok(now)
 }

@@ -11,6 +11,7 @@ use super::{
     messages::{self, Envelope, Message},
     rules,
     status::{Failed, Failure},
+    yaml,
 };
 
 /// What objects may be written in whose kind has no message.
@@ -128,7 +129,7 @@ pub(crate) fn json(body: &[u8]) -> Result<Value, Failed> {
 
 /// A YAML body, of which every JSON is one.
 pub(crate) fn yaml(body: &[u8]) -> Result<Value, Failed> {
-    serde_yaml_ng::from_slice(body).map_err(|error| {
+    yaml::read(body).map_err(|error| {
         let message = format!("the object provided is unrecognized: yaml parse error: {error}");
         Failure::bad_request(message)
     })

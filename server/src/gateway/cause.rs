@@ -123,6 +123,10 @@ pub(crate) fn summary(causes: &[Cause]) -> String {
     }
 }
 
+/// So many are looked for and told: one request can have a million faults, whose causes take
+/// gigabytes.
+pub(crate) const MAX_CAUSES: usize = 100;
+
 /// A value is shown so far: messages are for people, and the value can be a megabyte.
 const MAX_SHOWN_BYTES: usize = 256;
 

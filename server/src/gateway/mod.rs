@@ -7,6 +7,8 @@ mod body;
 mod cause;
 mod definitions;
 mod discovery;
+mod doubled;
+mod field_path;
 mod fields;
 mod kinds;
 mod labels;
@@ -32,6 +34,7 @@ mod validation;
 mod view;
 mod watch;
 mod write;
+mod yaml;
 
 use std::{
     panic::AssertUnwindSafe,

@@ -52,7 +52,8 @@ impl Query {
         ))
     }
 
-    fn number(&self, name: &str) -> Result<Option<i64>, Failed> {
+    /// The number that a name says, if it says one.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, Failed> {
         match self.get(name) {
             "" => Ok(None),
             text => text.parse().map(Some).map_err(|_| {

@@ -70,6 +70,8 @@ impl DeleteOptions {
         let dry = dry.map(|value| value.as_str().unwrap_or("?"));
         let dry_run = dry_run(dry.chain(query.all("dryRun")), OPTIONS)?;
         check_propagation(query, &given)?;
+        // There is none to wait for, but what is no number is a mistake.
+        query.number("gracePeriodSeconds")?;
         let precondition = |name: &str| {
             let text = given.get("preconditions").and_then(|p| p.get(name));
             text.and_then(Value::as_str).unwrap_or_default().to_owned()

@@ -1,6 +1,7 @@
 //! What an object must be like before it is written: of the right kind, in the right place,
 //! with metadata that follow Kubernetes' rules.
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
 
 use super::{
@@ -71,11 +72,34 @@ pub(crate) fn known_fields(
     }
     let warnings = told.iter().filter(|_| unknown == Unknown::Warn);
     let warnings = warnings.map(|path| strict::warning(path)).collect();
-    let object = match value {
+    let mut object = match value {
         Value::Object(object) => object,
         _ => Map::new(),
     };
+    if kind.qualified() == "secrets" {
+        encode_string_data(&mut object);
+    }
     Ok((object, warnings))
+}
+
+/// What a Secret says as text becomes part of its `data`, and is never shown as text.
+fn encode_string_data(secret: &mut Map<String, Value>) {
+    let Some(Value::Object(texts)) = secret.remove("stringData") else {
+        return;
+    };
+    if texts.is_empty() {
+        return;
+    }
+    let data = secret.entry("data").or_insert(Value::Null);
+    if data.is_null() {
+        *data = Value::Object(Map::new());
+    }
+    if let Some(data) = data.as_object_mut() {
+        data.extend(texts.into_iter().map(|(name, text)| {
+            let encoded = BASE64_STANDARD.encode(text.as_str().unwrap_or_default());
+            (name, encoded.into())
+        }));
+    }
 }
 
 /// Checks that an object says no other name and namespace than the path, and sets them.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use tonic::body::Body;
 
 use super::{
-    cause::{Cause, Fault, summary},
+    cause::{Cause, Fault, MAX_CAUSES, summary},
     kinds::Kind,
     patch::PatchError,
 };
@@ -182,6 +182,7 @@ impl Failure {
     }
 
     fn invalid_of(of: &str, group: &str, kind: &str, name: &str, causes: &[Cause]) -> Failed {
+        let causes = causes.get(..MAX_CAUSES).unwrap_or(causes);
         let message = format!("{of} \"{name}\" is invalid: {}", summary(causes));
         let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
         let details = [("name", name), ("group", group), ("kind", kind)];
@@ -238,6 +239,15 @@ impl Failure {
     pub(crate) fn patch(error: &PatchError, kind: &Kind, name: &str) -> Failed {
         let code = StatusCode::from_u16(error.code()).unwrap_or(StatusCode::BAD_REQUEST);
         Self::new(code, error.reason(), error.to_string()).about(kind, name)
+    }
+
+    /// A patch of whose result nothing can be made: for Kubernetes the patch is invalid then,
+    /// where an object written like this would be no object.
+    pub(crate) fn of_patch(self: Box<Self>, kind: &Kind, name: &str) -> Failed {
+        match self.code {
+            StatusCode::BAD_REQUEST => Self::unfit_patch(kind, name, &self.message),
+            _ => self,
+        }
     }
 
     /// A patch that does not fit its object.

@@ -9,6 +9,7 @@ mod fit;
 use serde_json::{Map, Value};
 
 use super::{
+    field_path::{self, join},
     kinds::Kind,
     messages::{self, Field, Holds, JSON_SCHEMA, Many, Message},
 };
@@ -80,13 +81,18 @@ pub(crate) fn prune(kind: &Kind, object: &mut Value) -> Result<Vec<String>, Stri
 
 /// The message of a 400 for an object that has unknown fields, where `Strict` was asked for.
 pub(crate) fn refusal(kind: &Kind, unknown: &[String]) -> String {
-    let fields: Vec<String> = unknown.iter().map(|path| warning(path)).collect();
+    let told: Vec<String> = unknown.iter().map(|path| warning(path)).collect();
+    refused(kind, &told)
+}
+
+/// The message of a 400 for an object that is not written as strictly as was asked for.
+pub(crate) fn refused(kind: &Kind, told: &[String]) -> String {
     format!(
         "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
         kind.kind,
         kind.version,
         kind.kind,
-        fields.join(", ")
+        told.join(", ")
     )
 }
 
@@ -149,7 +155,7 @@ impl Pruner {
             (Many::One, value) => self.one(value, place, at),
             (Many::List, Value::Array(items)) => {
                 let mut items = items.iter_mut().enumerate();
-                items.try_for_each(|(i, item)| self.one(item, place, &format!("{at}[{i}]")))
+                items.try_for_each(|(i, item)| self.one(item, place, &field_path::item(at, i)))
             }
             (Many::Map, Value::Object(values)) => {
                 let mut values = values.iter_mut();
@@ -168,7 +174,7 @@ impl Pruner {
             },
             (Holds::SchemaOrList, Value::Array(items)) => {
                 let mut items = items.iter_mut().enumerate();
-                items.try_for_each(|(i, item)| self.one(item, place, &format!("{at}[{i}]")))
+                items.try_for_each(|(i, item)| self.one(item, place, &field_path::item(at, i)))
             }
             (
                 Holds::SchemaOrList | Holds::SchemaOrFlag | Holds::SchemaOrTexts,
@@ -210,7 +216,7 @@ impl Pruner {
             Value::Array(items) => {
                 if let Some(schema) = schema.get("items") {
                     for (i, item) in items.iter_mut().enumerate() {
-                        self.value(item, schema, &format!("{at}[{i}]"));
+                        self.value(item, schema, &field_path::item(at, i));
                     }
                 }
             }
@@ -226,13 +232,6 @@ fn preserves(schema: &Value) -> bool {
 fn is_structured(schema: &Value) -> bool {
     schema.get("type").and_then(Value::as_str) == Some("object")
         || schema.get("properties").is_some()
-}
-
-fn join(at: &str, name: &str) -> String {
-    match at {
-        "" => name.to_owned(),
-        at => format!("{at}.{name}"),
-    }
 }
 
 #[cfg(test)]

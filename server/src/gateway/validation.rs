@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    cause::{Cause, Fault},
+    cause::{Cause, Fault, MAX_CAUSES},
     kinds::Kind,
     names,
 };
@@ -260,6 +260,9 @@ fn name_rule(kind: &Kind, name: &str) -> Result<(), &'static str> {
 fn shared(metadata: &Map<String, Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     for (key, value) in fields(metadata, "labels") {
+        if causes.len() >= MAX_CAUSES {
+            break;
+        }
         if let Err(rule) = names::qualified(key) {
             causes.push(Cause::invalid("metadata.labels", &json!(key), rule));
         }
@@ -269,6 +272,9 @@ fn shared(metadata: &Map<String, Value>) -> Vec<Cause> {
     }
     let mut size = 0;
     for (key, value) in fields(metadata, "annotations") {
+        if causes.len() >= MAX_CAUSES {
+            break;
+        }
         // Kubernetes looks at keys of annotations without regard to case.
         if let Err(rule) = names::qualified(&key.to_ascii_lowercase()) {
             causes.push(Cause::invalid("metadata.annotations", &json!(key), rule));
@@ -281,6 +287,9 @@ fn shared(metadata: &Map<String, Value>) -> Vec<Cause> {
         causes.push(fault);
     }
     for (i, finalizer) in items(metadata, "finalizers").iter().enumerate() {
+        if causes.len() >= MAX_CAUSES {
+            break;
+        }
         if let Err(rule) = names::qualified(finalizer.as_str().unwrap_or_default()) {
             let field = format!("metadata.finalizers[{i}]");
             causes.push(Cause::invalid(field, finalizer, rule));
@@ -301,6 +310,9 @@ fn owners(owners: &[Value]) -> Vec<Cause> {
     let mut causes = Vec::new();
     let mut controllers = 0;
     for (i, owner) in owners.iter().enumerate() {
+        if causes.len() >= MAX_CAUSES {
+            break;
+        }
         let at = format!("metadata.ownerReferences[{i}]");
         let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default();
         for field in ["apiVersion", "kind", "name", "uid"] {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::{Map, Value};
 use tonic::body::Body;
@@ -9,11 +10,11 @@ use tonic::body::Body;
 use super::{
     Asked, Gateway, body,
     cause::Cause,
-    definitions,
+    definitions, doubled,
     kinds::Kind,
     object,
     path::Target,
-    query::WriteOptions,
+    query::{Unknown, WriteOptions},
     respond, rules,
     status::{Failed, Failure},
     validation::GENERATED_SUFFIX_BYTES,
@@ -69,9 +70,7 @@ impl Gateway {
         let view = self.view(asked)?;
         let media_type = body::media_type(asked.headers);
         let body = body::read(body, self.max_body_bytes()).await?;
-        let value = body::object(media_type, body, &target.kind)?;
-        let value = rules::of_kind(value, &target.kind)?;
-        let (value, warnings) = rules::known_fields(&target.kind, value, options.unknown)?;
+        let (value, warnings) = written(&target.kind, media_type, body, options.unknown)?;
         let object = self
             .create_object(target, "", value, options.plain())
             .await?;
@@ -173,9 +172,7 @@ impl Gateway {
         let view = self.view(asked)?;
         let media_type = body::media_type(asked.headers);
         let body = body::read(body, self.max_body_bytes()).await?;
-        let value = body::object(media_type, body, &target.kind)?;
-        let value = rules::of_kind(value, &target.kind)?;
-        let (mut value, warnings) = rules::known_fields(&target.kind, value, options.unknown)?;
+        let (mut value, warnings) = written(&target.kind, media_type, body, options.unknown)?;
         rules::in_place(&mut value, &target.namespace, name)?;
         let value = Value::Object(value);
         let change = |_: &Object| Ok(value.clone());
@@ -288,6 +285,21 @@ impl Gateway {
     pub(super) fn max_body_bytes(&self) -> usize {
         self.service.options().max_request_bytes()
     }
+}
+
+/// The object of a kind that a body says, and warnings.
+fn written(
+    kind: &Kind,
+    media_type: &str,
+    body: Bytes,
+    unknown: Unknown,
+) -> Result<(Map<String, Value>, Vec<String>), Failed> {
+    let value = body::object(media_type, body.clone(), kind)?;
+    let value = rules::of_kind(value, kind)?;
+    let mut told = doubled::check(kind, media_type, &body, unknown)?;
+    let (value, warnings) = rules::known_fields(kind, value, unknown)?;
+    told.extend(warnings);
+    Ok((value, told))
 }
 
 enum CreateError {

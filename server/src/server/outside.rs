@@ -1,4 +1,4 @@
-//! What is seen from outside without gRPC: `/metrics`, `/livez`, `/readyz`, over HTTP/1.1 and
+//! What is seen from outside without gRPC: `/metrics`, `/livez` (or `/healthz`), `/readyz`, over HTTP/1.1 and
 //! HTTP/2, beside gRPC on the same port, and on one of their own.
 
 use std::{
@@ -30,7 +30,7 @@ enum Page {
 fn page(path: &str) -> Option<Page> {
     match path {
         "/metrics" => Some(Page::Metrics),
-        "/livez" => Some(Page::Probe(Probe::Live)),
+        "/livez" | "/healthz" => Some(Page::Probe(Probe::Live)),
         "/readyz" => Some(Page::Probe(Probe::Ready)),
         _ => None,
     }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::gateway::field_path::join;
+
 /// How one list is merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ListRule<'a> {
@@ -180,11 +182,7 @@ impl MergeKeys {
                 left.push((path, items));
             } else if let Some(fields) = schema.get("properties").and_then(Value::as_object) {
                 for (name, field) in fields {
-                    let path = match path.as_str() {
-                        "" => name.clone(),
-                        path => format!("{path}.{name}"),
-                    };
-                    left.push((path, field));
+                    left.push((join(&path, name), field));
                 }
             }
         }

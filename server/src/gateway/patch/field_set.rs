@@ -6,7 +6,10 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use crate::gateway::kinds::{ListRule, MergeKeys};
+use crate::gateway::{
+    field_path::join,
+    kinds::{ListRule, MergeKeys},
+};
 
 /// A set of fields; an empty one within another is a leaf.
 pub(super) type FieldSet = Map<String, Value>;
@@ -187,11 +190,4 @@ fn collect(value: &Value, rules: &MergeKeys, at: &str) -> Result<FieldSet, Strin
         _ => {}
     }
     Ok(set)
-}
-
-pub(super) fn join(at: &str, name: &str) -> String {
-    match at {
-        "" => name.to_owned(),
-        at => format!("{at}.{name}"),
-    }
 }

@@ -1,6 +1,8 @@
 //! RFC 6902, with bounds: what one patch may do grows faster than what it says.
 
-use json_patch::{Patch, PatchErrorKind, PatchOperation, patch as run};
+use std::borrow::Cow;
+
+use json_patch::{AddOperation, Patch, PatchErrorKind, PatchOperation, patch as run};
 use serde_json::Value;
 
 use super::PatchError;
@@ -33,6 +35,7 @@ pub(super) fn apply(current: &Value, patch: &Value) -> Result<Value, PatchError>
     for (i, operation) in operations.iter().enumerate() {
         bound(&object, operation, &mut handled)
             .map_err(|problem| PatchError::TooLarge(format!("operation {i}: {problem}")))?;
+        let operation = &*lenient(&object, operation);
         run(&mut object, std::slice::from_ref(operation)).map_err(|error| {
             let path = operation.path();
             let problem = match error.kind {
@@ -43,6 +46,24 @@ pub(super) fn apply(current: &Value, patch: &Value) -> Result<Value, PatchError>
         })?;
     }
     Ok(object)
+}
+
+/// What Kubernetes does where RFC 6902 wants an error: to replace a field that an object does
+/// not have yet is to add it.
+fn lenient<'a>(object: &Value, operation: &'a PatchOperation) -> Cow<'a, PatchOperation> {
+    let PatchOperation::Replace(replace) = operation else {
+        return Cow::Borrowed(operation);
+    };
+    let above = replace.path.parent();
+    let above = above.and_then(|above| object.pointer(above.as_str()));
+    let is_new = object.pointer(replace.path.as_str()).is_none();
+    if is_new && above.is_some_and(Value::is_object) {
+        return Cow::Owned(PatchOperation::Add(AddOperation {
+            path: replace.path.clone(),
+            value: replace.value.clone(),
+        }));
+    }
+    Cow::Borrowed(operation)
 }
 
 fn bound(object: &Value, operation: &PatchOperation, handled: &mut usize) -> Result<(), String> {

@@ -14,8 +14,11 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
-use super::field_set::{self, FieldSet, Places, Step, join, keys_of};
-use crate::gateway::kinds::{ListRule, MergeKeys};
+use super::field_set::{self, FieldSet, Places, Step, keys_of};
+use crate::gateway::{
+    field_path::{join, then},
+    kinds::{ListRule, MergeKeys},
+};
 
 /// Who applies, and how.
 #[derive(Clone, Copy, Debug)]
@@ -248,7 +251,7 @@ impl Meeting<'_> {
             let (Some(has), Some(wants)) = (has, wants) else {
                 continue;
             };
-            let field = format!("{at}{}", step.shown());
+            let field = then(at, &step.shown());
             if !our_part.is_empty() && !their_part.is_empty() {
                 self.meet(our_part, their_part, has, wants, &field);
                 continue;

@@ -8,7 +8,10 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value};
 
 use super::PatchError;
-use crate::gateway::kinds::{ListRule, MergeKeys};
+use crate::gateway::{
+    field_path::join,
+    kinds::{ListRule, MergeKeys},
+};
 
 /// What to do with the map, or the list item, that it stands in.
 const PATCH: &str = "$patch";
@@ -207,13 +210,6 @@ fn id(item: &Map<String, Value>, key: &str, at: &str) -> Result<String, PatchErr
             "{at}: an item lacks {key:?}, which tells items apart"
         ))
     })
-}
-
-fn join(at: &str, name: &str) -> String {
-    match at {
-        "" => name.to_owned(),
-        at => format!("{at}.{name}"),
-    }
 }
 
 /// Drops the fields that are not named; the patch may set no other.

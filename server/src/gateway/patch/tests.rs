@@ -71,7 +71,20 @@ fn a_json_patch_does_all_of_its_operations_or_none() {
         json(object.clone(), patch),
         Ok(json!({"a": [2, 3], "f": {"c": "y"}, "d/e": "y"}))
     );
+    // As Kubernetes does, and RFC 6902 does not.
+    let new = json!([
+        {"op": "replace", "path": "/b/new", "value": 1},
+        {"op": "replace", "path": "/b/new", "value": 2},
+    ]);
+    assert_eq!(
+        json(object.clone(), new),
+        Ok(json!({"a": [1, 2], "b": {"c": "x", "new": 2}}))
+    );
     for (patch, code) in [
+        (
+            json!([{"op": "replace", "path": "/x/new", "value": 1}]),
+            422,
+        ),
         (json!([{"op": "test", "path": "/b/c", "value": "y"}]), 422),
         (json!([{"op": "remove", "path": "/nothing"}]), 422),
         (json!([{"op": "replace", "path": "/a/7", "value": 1}]), 422),
