@@ -101,5 +101,5 @@ async fn the_python_quickstart_runs_as_it_stands() {
         start
     })
     .await;
-    assert!(printed.contains("hello"), "{printed}");
+    assert_eq!(printed.lines().count(), 5, "{printed}");
 }

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::{process::Command, sync::OnceCell};
 
-use super::{agent::AgentCommand, conformance::conforms, made, quickstart, shortest_start, source};
+use super::{agent::AgentCommand, conformance::conforms, made, source};
 use crate::harness::{daemon, tools};
 
 /// A copy of the package with what it depends on, compiled.
@@ -67,29 +67,12 @@ async fn the_typescript_client_conforms() {
     conforms(&agent().await).await;
 }
 
-/// In headless Chromium, over gRPC-web.
-#[tokio::test]
-async fn the_typescript_client_conforms_in_a_browser() {
-    let script = built().await.join("conformance/agent-browser.mjs");
-    conforms(&["node".as_ref(), script.as_os_str()]).await;
-}
-
+/// Those against a server, and those in headless Chromium over gRPC-web; among them the README's
+/// program.
 #[tokio::test]
 async fn the_typescript_clients_own_tests_and_types_hold() {
     let folder = built().await;
     for script in ["check", "test", "test:server", "test:browser"] {
         tools::run("npm", &mut npm(folder, &["run", script])).await;
     }
-}
-
-#[tokio::test]
-async fn the_typescript_quickstart_runs_as_it_stands() {
-    let folder = built().await;
-    // Within the package, which can name itself.
-    let script = folder.join("quickstart.mjs");
-    fs::write(&script, shortest_start("typescript", "js")).unwrap();
-    let mut node = Command::new("node");
-    node.arg(&script);
-    let printed = quickstart("typescript", node).await;
-    assert!(printed.contains("hello"), "{printed}");
 }
