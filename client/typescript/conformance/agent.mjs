@@ -4,10 +4,10 @@
 import { createInterface } from "node:readline";
 
 import * as package_ from "../dist/node.js";
-import { conversation } from "./conversation.mjs";
+import { conversation, toLine } from "./conversation.mjs";
 
 const { carryOut, closeAll } = conversation(package_.connect, package_, (line) => {
-  process.stdout.write(`${JSON.stringify(line)}\n`);
+  process.stdout.write(`${toLine(line)}\n`);
 });
 
 for await (const line of createInterface({ input: process.stdin })) {

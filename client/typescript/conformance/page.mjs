@@ -2,12 +2,12 @@
 
 import * as package_ from "listwatch/web";
 
-import { conversation } from "./conversation.mjs";
+import { conversation, toLine } from "./conversation.mjs";
 
 const { carryOut } = conversation(package_.connect, package_, (line) => {
   // What the agent has answered by itself has no id any more.
   if (line.id !== null) {
-    globalThis.tell(JSON.stringify(line));
+    globalThis.tell(toLine(line));
   }
 });
 globalThis.carryOut = (command) => void carryOut(command);
