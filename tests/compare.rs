@@ -5,6 +5,7 @@ use std::{
     fs,
     path::Path,
     process::{Command, Output, Stdio},
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -208,6 +209,47 @@ async fn a_running_server_and_another_beside_it_are_left_as_they_were() {
         let client = listwatch_client::Client::connect(daemon.address.clone()).await;
         let status = client.unwrap().status().await.unwrap();
         assert_eq!(status.object_count, 0);
+    }
+}
+
+#[tokio::test]
+async fn an_interrupted_run_takes_away_what_it_has_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = async |name: &str| {
+        let data = folder.path().join(name);
+        Daemon::start(&data, &free_address(), &[]).await
+    };
+    let (ours, theirs) = (start("ours").await, start("theirs").await);
+    let count = async |daemon: &Daemon| {
+        let client = listwatch_client::Client::connect(daemon.address.clone()).await;
+        client.unwrap().status().await.unwrap().object_count
+    };
+    let mut running = Command::new(binary("listwatch"))
+        .arg("compare")
+        .args(SHORT)
+        .arg(format!("--server=http://{}", ours.address))
+        .arg(format!("--target=http://{}", theirs.address))
+        .env_remove("LISTWATCH_SERVER")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The namespace, and objects in it.
+    while count(&theirs).await < 2 {
+        assert!(running.try_wait().unwrap().is_none(), "it has ended");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let pid = running.id().to_string();
+    let told = Command::new("kill").args(["-INT", &pid]).status();
+    assert!(told.unwrap().success());
+    let output = tokio::task::spawn_blocking(move || running.wait_with_output());
+    let output = output.await.unwrap().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("interrupted"), "{said}");
+    for daemon in [&ours, &theirs] {
+        assert_eq!(count(daemon).await, 0);
     }
 }
 

@@ -87,7 +87,7 @@ fn one_file_makes_kubernetes_statuses_of_errors() {
 
 #[test]
 fn what_is_pure_of_the_gateway_knows_neither_store_nor_network() {
-    for folder in ["kinds", "table", "patch", "openapi"] {
+    for folder in ["kinds", "messages", "table", "patch", "openapi"] {
         let folder = format!("server/src/gateway/{folder}");
         let words = [
             "crate::hub",

@@ -128,6 +128,50 @@ async fn an_event_that_several_watches_want_is_sent_once() {
     assert_eq!(sent, 1, "the last event was sent for each watch apart");
 }
 
+/// Those that want the same become one; whoever wants something else must not.
+#[tokio::test]
+async fn watches_that_want_different_things_never_become_one() {
+    let harness = Harness::start().await;
+    harness.put("pods", "a", "1").await;
+    let mut many = Many::open(&harness).await;
+    let plain = || watch("pods", None);
+    let key_view = v1::WatchRequest {
+        view: v1::View::Key.into(),
+        ..plain()
+    };
+    let previous = v1::WatchRequest {
+        send_previous: true,
+        ..plain()
+    };
+    let mut one_name = plain();
+    one_name.selector.as_mut().unwrap().name = "a".into();
+    for (id, request) in [(1, plain()), (2, key_view), (3, previous), (4, one_name)] {
+        many.watch(id, request.clone()).await;
+        many.watch(id + 10, request).await;
+    }
+    let ids = [1, 2, 3, 4, 11, 12, 13, 14];
+    let all = |revision| move |seen: &Seen| ids.iter().all(|id| seen.through(*id, revision));
+    many.until(all(1)).await;
+    for n in 2..=10 {
+        harness.put("pods", "a", &n.to_string()).await;
+        let seen = many.until(all(n)).await;
+        for id in ids {
+            assert_eq!(seen.short(id), [format!("~a@{n}")]);
+            let events = seen.responses[&id].iter().flat_map(|r| &r.events);
+            for event in events {
+                let value = &event.resource.as_ref().unwrap().value;
+                assert_eq!(value.is_empty(), id % 10 == 2, "watch {id}");
+                assert_eq!(event.previous.is_some(), id % 10 == 3, "watch {id}");
+            }
+        }
+    }
+    // And nothing of what only one of them selects.
+    harness.put("pods", "b", "1").await;
+    let others = |seen: &Seen| [1, 2, 3].iter().all(|id| seen.through(*id, 11));
+    let seen = many.until(others).await;
+    assert!(seen.short(4).is_empty() && seen.short(14).is_empty());
+}
+
 #[tokio::test]
 async fn a_cancelled_watch_ends_with_a_last_bookmark_and_the_others_go_on() {
     let harness = Harness::start().await;

@@ -20,6 +20,7 @@ pub mod store;
 mod traces;
 
 pub use self::{
+    gateway::{DeclarationError, DeclaredKind},
     peer::Peer,
     refusals::{Load, Refusal, Refusals},
     server::{

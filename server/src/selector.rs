@@ -1,6 +1,6 @@
 //! Which objects a List or Watch covers, checked and ready to be evaluated.
 
-use std::{collections::HashMap, ops::Bound, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, ops::Bound, sync::Arc};
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -56,7 +56,7 @@ impl SelectableFields {
 }
 
 /// A dotted path into a JSON value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FieldPath {
     text: Arc<str>,
     /// Where the value is, if not at `text`: the first that is there.
@@ -380,11 +380,10 @@ impl Selector {
                 .iter()
                 .all(|requirement| match &requirement.field {
                     Field::Declared(place, _) => {
-                        let value = self
-                            .field_values(object)
-                            .get(*place)
-                            .and_then(Option::as_deref);
-                        requirement.compare(value.unwrap_or(""))
+                        let path = self.declared.get(*place);
+                        let value =
+                            path.and_then(|path| FieldValues::read(object, &self.declared, path));
+                        requirement.compare(value.as_deref().unwrap_or(""))
                     }
                     _ => true,
                 })
@@ -414,8 +413,9 @@ impl Selector {
         }
         for requirement in &self.fields {
             if let (Field::Declared(place, _), false) = (&requirement.field, requirement.not_equal)
+                && let Some(path) = self.declared.get(*place)
             {
-                return Demand::Field(*place, &requirement.value);
+                return Demand::Field(path, &requirement.value);
             }
         }
         match &self.namespace {
@@ -427,11 +427,6 @@ impl Selector {
     /// The collection's declared fields.
     pub(crate) fn declared(&self) -> &Arc<[FieldPath]> {
         &self.declared
-    }
-
-    /// The declared fields of an object: extracted once, for all selectors.
-    fn field_values<'a>(&self, object: &'a Object) -> &'a [Option<String>] {
-        read_fields(object, &self.declared)
     }
 
     /// The part of the collection that can match, from `after` on.
@@ -465,22 +460,50 @@ pub(crate) enum Demand<'a> {
     Name(&'a str),
     /// One of these values of this label.
     Label(&'a str, &'a [String]),
-    /// This value of the declared field at this place.
-    Field(usize, &'a str),
+    /// This value of a declared field.
+    Field(&'a FieldPath, &'a str),
     /// This namespace.
     Namespace(&'a str),
     /// Nothing in particular.
     Nothing,
 }
 
-/// The declared fields of an object: extracted once, when the first asks. What is not
-/// JSON has none.
-pub(crate) fn read_fields<'a>(object: &'a Object, declared: &[FieldPath]) -> &'a [Option<String>] {
-    object.fields.get_or_init(|| {
-        let value = serde_json::from_slice::<serde_json::Value>(&object.content.value);
-        let read = |value| declared.iter().map(|path| path.read(&value)).collect();
-        value.map(read).unwrap_or_default()
-    })
+/// The values of an object's declared fields: extracted once, when the first asks.
+///
+/// Which fields a collection has declared can change, by a CustomResourceDefinition that is
+/// applied again, and the objects stay: so they say which fields their values are of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FieldValues {
+    declared: Arc<[FieldPath]>,
+    values: Vec<Option<String>>,
+}
+
+impl FieldValues {
+    /// The value of a field of these. What is not JSON has none.
+    pub(crate) fn read<'a>(
+        object: &'a Object,
+        declared: &Arc<[FieldPath]>,
+        path: &FieldPath,
+    ) -> Option<Cow<'a, str>> {
+        let known = object.fields.get_or_init(|| {
+            let value = parse(object);
+            let read = |path: &FieldPath| path.read(value.as_ref()?);
+            Box::new(Self {
+                declared: declared.clone(),
+                values: declared.iter().map(read).collect(),
+            })
+        });
+        let place = known.declared.iter().position(|known| known == path);
+        match place.and_then(|place| known.values.get(place)) {
+            Some(value) => value.as_deref().map(Cow::Borrowed),
+            // Declared after the others were read.
+            None => path.read(&parse(object)?).map(Cow::Owned),
+        }
+    }
+}
+
+fn parse(object: &Object) -> Option<serde_json::Value> {
+    serde_json::from_slice(&object.content.value).ok()
 }
 
 impl FieldRequirement {
@@ -570,6 +593,25 @@ mod tests {
         let opaque = object(&[], "\u{1}not json");
         assert!(select(0, "", false).matches(&opaque));
         assert!(!select(0, "n1", false).matches(&opaque));
+    }
+
+    #[test]
+    fn fields_that_are_declared_later_are_read_of_objects_that_were_read_before() {
+        let object = object(&[], r#"{"spec":{"a":"1","b":"2","c":"3"}}"#);
+        let declared = |paths: &[&str]| -> Arc<[FieldPath]> {
+            paths.iter().map(|path| FieldPath::new(path)).collect()
+        };
+        for (paths, expected) in [
+            (&["spec.a", "spec.b"][..], &["1", "2"][..]),
+            (&["spec.b", "spec.c", "spec.a"], &["2", "3", "1"]),
+            (&["spec.c"], &["3"]),
+        ] {
+            let declared = declared(paths);
+            for (path, expected) in declared.iter().zip(expected) {
+                let value = FieldValues::read(&object, &declared, path);
+                assert_eq!(value.as_deref(), Some(*expected), "{paths:?}");
+            }
+        }
     }
 
     #[test]

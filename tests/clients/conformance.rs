@@ -11,6 +11,7 @@ use tokio::{
     sync::{Mutex, OnceCell},
 };
 
+use super::agent::AgentCommand;
 use crate::harness::{daemon, tools};
 
 fn folder() -> PathBuf {
@@ -45,19 +46,19 @@ pub async fn conforms(agent: &[impl AsRef<OsStr>]) {
 }
 
 /// The Rust client's agent, built by the run of the tests or, for one test alone, here.
-fn rust_agent() -> PathBuf {
-    daemon::example("listwatch-client", "conformance_agent")
+pub fn rust_agent() -> AgentCommand {
+    vec![daemon::example("listwatch-client", "conformance_agent").into()]
 }
 
 #[tokio::test]
 async fn the_rust_client_conforms() {
-    conforms(&[rust_agent()]).await;
+    conforms(&rust_agent()).await;
 }
 
 #[tokio::test]
 async fn faults_of_a_client_are_found_by_the_cases_that_name_them() {
     let mut run = runner().await;
-    run.arg("--self-check").arg("--").arg(rust_agent());
+    run.arg("--self-check").arg("--").args(rust_agent());
     let _turn = TURN.lock().await;
     tools::run("the self-check", &mut run).await;
 }

@@ -166,9 +166,11 @@ async fn paths_methods_and_formats_that_there_are_not_get_a_status() {
     let headers = [("content-type", "text/plain")];
     let refusal = kube.ask(Method::POST, CONFIG_MAPS, &headers, "{}").await;
     assert_eq!(refusal.failure(), refused(415, "UnsupportedMediaType"));
-    let headers = [("content-type", "application/vnd.kubernetes.protobuf")];
-    let refusal = kube.ask(Method::PUT, &named, &headers, "k8s").await;
-    assert_eq!(refusal.failure(), refused(415, "UnsupportedMediaType"));
+    let message = refusal.json()["message"].to_string();
+    assert!(
+        message.contains("application/vnd.kubernetes.protobuf"),
+        "{message}"
+    );
     for (query, code) in [("fieldValidation=Maybe", 422), ("dryRun=x", 422)] {
         let map = json!({"metadata": {"name": "b"}});
         let refusal = kube.post(&format!("{CONFIG_MAPS}?{query}"), &map).await;

@@ -7,16 +7,18 @@ use tokio::{process::Command, sync::OnceCell};
 use super::informers::{keeps_a_copy, sources};
 use crate::harness::tools;
 
-/// The program, built under the target folder. Go keeps what it has fetched and compiled.
+/// The informer, built under the target folder. Go keeps what it has fetched and compiled.
 async fn program() -> &'static Path {
     static PROGRAM: OnceCell<PathBuf> = OnceCell::const_new();
-    PROGRAM.get_or_init(build).await
+    PROGRAM.get_or_init(|| build("informer", ".")).await
 }
 
-async fn build() -> PathBuf {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kubernetes-go/informer");
+/// Builds one of the programs.
+pub async fn build(name: &str, package: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kubernetes-go");
+    let program = folder.join(name);
     let mut go = Command::new("go");
-    go.args(["build", "-o"]).arg(&program).arg(".");
+    go.args(["build", "-o"]).arg(&program).arg(package);
     go.env("GOFLAGS", "-mod=readonly -buildvcs=false");
     // From 1.21 on, it fetches the version that go.mod names if it is older.
     go.env("GOTOOLCHAIN", "auto");

@@ -63,9 +63,17 @@ async fn schemas_are_found_by_the_addresses_of_their_index() {
     assert_eq!(kube.get(address).await.ok()["openapi"], "3.0.0");
     assert_eq!(kube.get("/openapi/v2").await.ok()["swagger"], "2.0");
     let protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-    let refusal = kube
-        .ask(Method::GET, "/openapi/v2", &[("accept", protobuf)], "")
-        .await;
+    let second = async |accept: &str| {
+        let accept = [("accept", accept)];
+        kube.ask(Method::GET, "/openapi/v2", &accept, "").await
+    };
+    let told = second(protobuf).await;
+    assert_eq!(told.status, 200);
+    // Go's parser of media types takes no `@` in one.
+    let answered = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+    assert_eq!(told.headers["content-type"], answered);
+    assert!(told.body.starts_with(b"\x0a\x032.0"));
+    let refusal = second("text/html").await;
     assert_eq!(refusal.failure(), refused(406, "NotAcceptable"));
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use http::Request;
 use http_body_util::Full;
-use listwatch_server::{Server, ServerHandle};
+use listwatch_server::{DeclaredKind, Server, ServerHandle, ServerOptions};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
@@ -20,15 +20,20 @@ use super::client::send;
 use crate::harness::PATIENCE;
 
 /// A server, and a kubectl that knows nothing but it.
-struct Kubectl {
-    server: ServerHandle,
+pub struct Kubectl {
+    pub server: ServerHandle,
     home: tempfile::TempDir,
 }
 
 impl Kubectl {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
+        Self::with(ServerOptions::default()).await
+    }
+
+    async fn with(options: ServerOptions) -> Self {
         let server = Server::builder()
             .listen("127.0.0.1:0")
+            .options(options)
             .start()
             .await
             .unwrap();
@@ -64,7 +69,7 @@ impl Kubectl {
     }
 
     /// What a command prints that must succeed.
-    async fn feed(&self, arguments: &[&str], input: &str) -> String {
+    pub async fn feed(&self, arguments: &[&str], input: &str) -> String {
         let output = self.output(arguments, input).await;
         let out = String::from_utf8(output.stdout).unwrap();
         let err = String::from_utf8_lossy(&output.stderr);
@@ -75,18 +80,18 @@ impl Kubectl {
         out
     }
 
-    async fn run(&self, arguments: &[&str]) -> String {
+    pub async fn run(&self, arguments: &[&str]) -> String {
         self.feed(arguments, "").await
     }
 
     /// What a command says that must fail.
-    async fn fails(&self, arguments: &[&str], input: &str) -> String {
+    pub async fn fails(&self, arguments: &[&str], input: &str) -> String {
         let output = self.output(arguments, input).await;
         assert!(!output.status.success(), "kubectl {arguments:?} succeeds");
         String::from_utf8(output.stderr).unwrap()
     }
 
-    async fn json(&self, arguments: &[&str]) -> Value {
+    pub async fn json(&self, arguments: &[&str]) -> Value {
         let out = self.run(&[arguments, &["-o", "json"]].concat()).await;
         serde_json::from_str(&out).unwrap()
     }
@@ -410,6 +415,114 @@ async fn kubectl_defines_kinds_and_uses_them() {
 }
 
 #[tokio::test]
+async fn kubectl_scales() {
+    let kubectl = Kubectl::start().await;
+    kubectl.feed(&["apply", "-f", "-"], DEPLOYMENT).await;
+    let scaled = kubectl
+        .run(&["scale", "deployment", "web", "--replicas=3"])
+        .await;
+    assert_eq!(scaled, "deployment.apps/web scaled\n");
+    let web = kubectl.json(&["get", "deployment", "web"]).await;
+    assert_eq!(web["spec"]["replicas"], 3);
+    let down = [
+        "scale",
+        "deploy/web",
+        "--current-replicas=3",
+        "--replicas=0",
+    ];
+    kubectl.run(&down).await;
+    let web = kubectl.json(&["get", "deployment", "web"]).await;
+    assert_eq!(web["spec"]["replicas"], 0);
+    let refusal = kubectl.fails(&down, "").await;
+    assert!(refusal.contains("replicas to be 3"), "{refusal}");
+    let version = web["metadata"]["resourceVersion"].as_str().unwrap();
+    let at = format!("--resource-version={version}");
+    let up = ["scale", "deploy/web", at.as_str(), "--replicas=2"];
+    kubectl.run(&up).await;
+    let refusal = kubectl.fails(&up, "").await;
+    assert!(
+        refusal.contains("resource version to be") || refusal.contains("modified"),
+        "{refusal}"
+    );
+    let shown = kubectl
+        .json(&["get", "deploy", "web", "--subresource=scale"])
+        .await;
+    assert_eq!(
+        (&shown["kind"], &shown["spec"]),
+        (&json!("Scale"), &json!({"replicas": 2}))
+    );
+    let table = kubectl
+        .run(&["get", "deploy", "web", "--subresource=scale"])
+        .await;
+    assert!(table.contains("DESIRED"), "{table}");
+    let patch = r#"{"spec":{"replicas":7}}"#;
+    let patch = [
+        "patch",
+        "deploy",
+        "web",
+        "--subresource=scale",
+        "--type=merge",
+        "-p",
+        patch,
+    ];
+    kubectl.run(&patch).await;
+    let web = kubectl.json(&["get", "deployment", "web"]).await;
+    assert_eq!(web["spec"]["replicas"], 7);
+    let none = kubectl
+        .fails(&["scale", "deployment", "none", "--replicas=1"], "")
+        .await;
+    assert!(
+        none.to_lowercase().contains("not found") || none.contains("no objects"),
+        "{none}"
+    );
+}
+
+#[tokio::test]
+async fn kubectl_uses_kinds_of_the_configuration() {
+    let mut orders = DeclaredKind::new("shop.example", "v1", "orders", "Order");
+    orders.short_names = vec!["ord".into()];
+    orders.fields = vec!["spec.customer".into()];
+    let options = ServerOptions {
+        kinds: vec![orders],
+        ..ServerOptions::default()
+    };
+    let kubectl = Kubectl::with(options).await;
+    let resources = kubectl
+        .run(&["api-resources", "--api-group=shop.example"])
+        .await;
+    assert!(
+        resources.contains("orders") && resources.contains("ord "),
+        "{resources}"
+    );
+    let mut order = json!({
+        "apiVersion": "shop.example/v1", "kind": "Order", "metadata": {"name": "a"},
+        "spec": {"customer": "x"},
+    });
+    let apply = ["apply", "-f", "-"];
+    let applied = kubectl.feed(&apply, &order.to_string()).await;
+    assert_eq!(applied, "order.shop.example/a created\n");
+    order["spec"] = json!({"customer": "y", "lines": [1]});
+    let applied = kubectl.feed(&apply, &order.to_string()).await;
+    assert_eq!(applied, "order.shop.example/a configured\n");
+    let by_field = [
+        "get",
+        "ord",
+        "--field-selector",
+        "spec.customer=y",
+        "-o",
+        "name",
+    ];
+    assert_eq!(kubectl.run(&by_field).await, "order.shop.example/a\n");
+    let table = kubectl.run(&["get", "orders"]).await;
+    assert!(
+        table.starts_with("NAME") && table.contains("\na "),
+        "{table}"
+    );
+    kubectl.run(&["explain", "order"]).await;
+    kubectl.run(&["delete", "order", "a"]).await;
+}
+
+#[tokio::test]
 async fn kubectl_is_told_what_is_wrong_with_its_input() {
     let kubectl = Kubectl::start().await;
     let bad = pod("Not-A-Name");
@@ -424,4 +537,60 @@ async fn kubectl_is_told_what_is_wrong_with_its_input() {
         .await;
     assert!(refusal.contains("field label not supported"), "{refusal}");
     assert_eq!(kubectl.run(&["get", "pods", "-o", "name"]).await, "");
+}
+
+#[tokio::test]
+async fn kubectl_explains_what_is_below_the_top_level() {
+    let kubectl = Kubectl::start().await;
+    let containers = kubectl.run(&["explain", "pod.spec.containers"]).await;
+    for field in ["image", "livenessProbe", "volumeMounts", "-required-"] {
+        assert!(containers.contains(field), "{field}:\n{containers}");
+    }
+    let spec = kubectl.run(&["explain", "deployment.spec"]).await;
+    for field in ["replicas", "strategy", "<PodTemplateSpec>"] {
+        assert!(spec.contains(field), "{field}:\n{spec}");
+    }
+    let all = kubectl.run(&["explain", "cronjob", "--recursive"]).await;
+    for field in ["schedule", "secretKeyRef", "topologySpreadConstraints"] {
+        assert!(all.contains(field), "{field}:\n{all}");
+    }
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "tabs.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "tabs", "singular": "tab", "kind": "Tab"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                    "spec": {"type": "object", "properties": {
+                        "cron": {"type": "string", "description": "When."},
+                    }},
+                }}},
+            }],
+        },
+    });
+    kubectl
+        .feed(&["create", "-f", "-"], &definition.to_string())
+        .await;
+    let cron = kubectl.run(&["explain", "tabs.spec.cron"]).await;
+    assert!(cron.contains("When."), "{cron}");
+}
+
+#[tokio::test]
+async fn kubectl_is_told_of_fields_that_are_not_there_or_of_another_type() {
+    let kubectl = Kubectl::start().await;
+    let wrong = DEPLOYMENT.replace("image: 'b:1'", "imagee: 'b:1'");
+    let refusal = kubectl.fails(&["apply", "-f", "-"], &wrong).await;
+    let said = "strict decoding error: unknown field \"spec.template.spec.containers[1].imagee\"";
+    assert!(refusal.contains(said), "{refusal}");
+    let wrong = DEPLOYMENT.replace("replicas: 2", "replicas: two");
+    let refusal = kubectl.fails(&["create", "-f", "-"], &wrong).await;
+    let said = "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas \
+                of type int32";
+    assert!(refusal.contains(said), "{refusal}");
+    let unchecked = ["create", "--validate=false", "-f", "-"];
+    kubectl
+        .feed(&unchecked, &DEPLOYMENT.replace("replicas: 2", "copies: 2"))
+        .await;
 }

@@ -3,6 +3,8 @@
 mod bad_input;
 mod client;
 mod client_go;
+mod declared_kinds;
+mod defined_fields;
 mod deletions;
 mod discovery;
 mod informers;
@@ -12,7 +14,9 @@ mod lists;
 mod node;
 mod objects;
 mod patches;
+mod protobuf;
 mod python;
 mod relay;
+mod scale;
 mod selectors;
 mod watches;

@@ -1,6 +1,7 @@
 //! What is seen of a server from outside: metrics, probes, traces.
 
 mod collector;
+mod kubernetes;
 mod scrape;
 
 use std::{fs, path::Path};
@@ -128,6 +129,7 @@ async fn the_dashboard_and_the_alerts_name_metrics_that_exist() {
     let revision = harness.put("pods", "a", "1").await.revision;
     watching.through(revision).await;
     drop(watching);
+    assert_eq!(get(&harness.server, "/version").await.0, 200);
     let closed = |scrape: &Scrape| scrape.sum("lw_watches_closed_total", &[]) > 0.0;
     let scrape = until(&harness, closed).await;
     let mut named = 0;

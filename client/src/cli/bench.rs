@@ -105,7 +105,7 @@ pub(super) async fn run(
 ) -> Result<(), CommandError> {
     let options = args.options(server);
     let running = async move { bench::run(&options, complain).await };
-    let report = measure(running, failed).await?;
+    let report = measure(running, None, failed).await?;
     args.output.write(&report, bench::Report::write_table, out)
 }
 

@@ -5,12 +5,13 @@ use std::{fs, io::Write, path::PathBuf, time::Duration};
 use clap::Args;
 use listwatch::v1::Resource;
 use serde_json::Value;
+use tokio::sync::oneshot;
 
 use super::{
     args::FileArgs,
     exit::{CommandError, Exit},
     kinds,
-    measuring::{FigureFormat, measure},
+    measuring::{FigureFormat, Interruption, measure},
     session::Server,
     span,
     tally::complain,
@@ -25,6 +26,9 @@ const MAX_TARGETS: usize = 8;
 /// The largest token file that is read.
 const MAX_TOKEN_BYTES: u64 = 64 * 1024;
 
+/// How long it may take to take away what was written, when the command is interrupted.
+const TIDYING: Duration = Duration::from_secs(60);
+
 const DECODES: &str = "\
 What each side decodes: gRPC and gRPC-web the whole message, by prost: key, uid, revision and
 labels as values, the object's JSON as bytes. HTTP each line, by serde_json: type, apiVersion,
@@ -32,7 +36,8 @@ kind and all metadata as values, spec, status and data as JSON text that is chec
 taken apart. Bytes are counted at the socket, for all the same way. gRPC shares a connection
 among 100 watches; gRPC-web and HTTP have one each over HTTP/1.1, or share them with --http2.
 
-What is written is in the namespace listwatch-compare, and is deleted at the end. A server that
+What is written is in the namespace listwatch-compare, and is deleted at the end, also when
+the command is interrupted once. A server that
 --server names is told to drop its history once: use one that has nothing else to do.";
 
 /// Flags of `compare`.
@@ -176,8 +181,18 @@ pub(super) async fn run(
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
     let options = args.options(server)?;
-    let running = async move { compare::run(&options, complain).await };
-    let report = measure(running, failed).await?;
+    let (tell, told) = oneshot::channel();
+    let running = async move {
+        let interrupted = async {
+            // Without anyone to say so, it never is.
+            if told.await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        compare::run(&options, interrupted, complain).await
+    };
+    let patience = TIDYING;
+    let report = measure(running, Some(Interruption { tell, patience }), failed).await?;
     args.output.write(&report, Report::write_table, out)?;
     draw(&report, args.picture)
 }
@@ -195,7 +210,9 @@ fn failed(error: &CompareError) -> CommandError {
         | CompareError::Server(BenchError::Connect { .. } | BenchError::Server(_)) => {
             Exit::Unavailable
         }
-        CompareError::Server(_) | CompareError::Failed { .. } => Exit::Failed,
+        CompareError::Server(_) | CompareError::Failed { .. } | CompareError::Interrupted => {
+            Exit::Failed
+        }
     };
     CommandError::new(exit, error.to_string())
 }

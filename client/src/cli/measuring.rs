@@ -8,6 +8,7 @@ use std::{
 
 use clap::ValueEnum;
 use serde::Serialize;
+use tokio::sync::oneshot;
 
 use super::exit::{CommandError, Exit};
 
@@ -24,10 +25,18 @@ pub(super) enum FigureFormat {
     Json,
 }
 
+/// How a measurement hears that it is interrupted, so that it can tidy up.
+pub(super) struct Interruption {
+    pub(super) tell: oneshot::Sender<()>,
+    /// How long it may take over it; a second interruption ends it at once.
+    pub(super) patience: Duration,
+}
+
 /// Runs a measurement on all processors: the command line's own runtime has one. What it has
 /// started is ended, also when this is interrupted.
 pub(super) async fn measure<T, E>(
     measurement: impl Future<Output = Result<T, E>> + Send + 'static,
+    interruption: Option<Interruption>,
     failed: impl FnOnce(&E) -> CommandError,
 ) -> Result<T, CommandError>
 where
@@ -40,13 +49,24 @@ where
         .enable_all()
         .build()
         .map_err(|error| because(&format_args!("cannot start: {error}")))?;
-    let running = runtime.spawn(measurement);
+    let mut running = runtime.spawn(measurement);
     let measured = tokio::select! {
-        measured = running => measured,
-        _ = tokio::signal::ctrl_c() => {
-            runtime.shutdown_timeout(ENDING);
-            return Err(because(&"interrupted"));
-        }
+        measured = &mut running => Some(measured),
+        _ = tokio::signal::ctrl_c() => match interruption {
+            None => None,
+            Some(Interruption { tell, patience }) => {
+                // Where no one listens any more, it has just ended.
+                let _ = tell.send(());
+                tokio::select! {
+                    ended = tokio::time::timeout(patience, &mut running) => ended.ok(),
+                    _ = tokio::signal::ctrl_c() => None,
+                }
+            }
+        },
+    };
+    let Some(measured) = measured else {
+        runtime.shutdown_timeout(ENDING);
+        return Err(because(&"interrupted"));
     };
     runtime.shutdown_background();
     match measured {

@@ -42,7 +42,12 @@ mod watching;
 mod wire;
 mod writers;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 pub use self::{
     objects::Objects,
@@ -101,6 +106,9 @@ pub enum CompareError {
     /// The objects cannot be used.
     #[error("{0}")]
     Objects(String),
+    /// It was interrupted. What was written has been taken away again.
+    #[error("interrupted")]
+    Interrupted,
     /// A request or a stream failed.
     #[error("{side}: {what}: {why}")]
     Failed {
@@ -113,12 +121,15 @@ pub enum CompareError {
     },
 }
 
-/// Compares; `progress` hears what is being done.
+/// Compares; `progress` hears what is being done. When `interrupted` completes, it ends early and
+/// takes away what it has written.
 ///
 /// # Errors
-/// [`CompareError`] if a server cannot be had, fails, or leaves something out.
+/// [`CompareError`] if a server cannot be had, fails, or leaves something out, and if it was
+/// interrupted.
 pub async fn run(
     options: &CompareOptions,
+    interrupted: impl Future<Output = ()> + Send,
     mut progress: impl FnMut(&str),
 ) -> Result<Report, CompareError> {
     // Before anything is started or written.
@@ -129,7 +140,8 @@ pub async fn run(
         site.check(&options.objects).await?;
     }
     let mut namespaces = Vec::new();
-    let report = rounds(options, &mut namespaces, &mut progress).await;
+    let interrupted = pin!(interrupted);
+    let report = rounds(options, interrupted, &mut namespaces, &mut progress).await;
     for site in namespaces {
         let dropped = site.drop_namespace().await;
         if report.is_ok() {
@@ -143,6 +155,7 @@ pub async fn run(
 /// need a while for it.
 async fn rounds(
     options: &CompareOptions,
+    mut interrupted: Pin<&mut (impl Future<Output = ()> + Send)>,
     namespaces: &mut Vec<Site>,
     progress: &mut impl FnMut(&str),
 ) -> Result<Report, CompareError> {
@@ -164,13 +177,22 @@ async fn rounds(
             if side.make_namespace(&host).await? {
                 namespaces.push(host.site.clone());
             }
-            let measured = loads::run(side, &host, options, &mut tell).await;
+            let measured = tokio::select! {
+                measured = loads::run(side, &host, options, &mut tell) => measured,
+                () = &mut interrupted => Err(CompareError::Interrupted),
+            };
             // What was written is taken away again, also after a failure; the failure counts.
-            let cleared = host.clear(side, options).await;
-            released(host).await;
-            let measured = measured?;
-            cleared?;
-            collected.add(place, measured);
+            let mut cleared = host.clear(side, options).await;
+            released(&host).await;
+            if !host.is_own() && matches!(measured, Err(CompareError::Interrupted)) {
+                // And what was on its way when the writers ended.
+                cleared = host.clear(side, options).await;
+            }
+            collected.add(place, measured?);
+            // What was measured is worth more than a clean end.
+            if let Err(error) = cleared {
+                tell(&error.to_string());
+            }
         }
     }
     Ok(collected.report())
@@ -178,11 +200,11 @@ async fn rounds(
 
 /// Waits until the last watch has let go of a server, so that nothing of it is left when the next
 /// one begins.
-async fn released(host: Arc<Host>) {
+async fn released(host: &Arc<Host>) {
     const PATIENCE: Duration = Duration::from_secs(5);
     const POLL: Duration = Duration::from_millis(5);
     let gone = async {
-        while Arc::strong_count(&host) > 1 {
+        while Arc::strong_count(host) > 1 {
             tokio::time::sleep(POLL).await;
         }
     };

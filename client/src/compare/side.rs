@@ -1,6 +1,6 @@
 //! What stands side by side: a way to a server, and the server.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method};
@@ -19,6 +19,8 @@ use crate::bench::{
     server::Server,
 };
 
+/// How long taking away what was written may take.
+const CLEARING: Duration = Duration::from_secs(300);
 /// Watches that share a connection, where they can.
 const WATCHES_PER_CONNECTION: usize = 100;
 
@@ -319,12 +321,28 @@ impl Host {
             Some(server) if server.is_own() => server.kill(),
             _ => {
                 let failed = side.failed("taking away what was written");
-                let path = format!("{}?gracePeriodSeconds=0", options.objects.path());
-                let cleared = self.site.call(Method::DELETE, &path, Bytes::new()).await;
-                cleared.map_err(|refused| failed(refused.why))?;
+                let cleared = tokio::time::timeout(CLEARING, self.take_away(&options.objects));
+                let cleared = cleared.await.unwrap_or_else(|_| {
+                    Err(format!("not within {CLEARING:?}: the rest is still there"))
+                });
+                cleared.map_err(failed)?;
             }
         }
         Ok(())
+    }
+
+    /// Page by page: a kube-apiserver may delete no more than a hundred objects a second, and
+    /// answers when it has.
+    async fn take_away(&self, objects: &Objects) -> Result<(), String> {
+        let page = format!("{}?gracePeriodSeconds=0&limit=1000", objects.path());
+        loop {
+            let deleted = self.site.call(Method::DELETE, &page, Bytes::new()).await;
+            let deleted = deleted.map_err(|refused| refused.why)?;
+            match deleted["items"].as_array() {
+                Some(items) if !items.is_empty() => {}
+                _ => return Ok(()),
+            }
+        }
     }
 }
 

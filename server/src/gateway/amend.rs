@@ -26,7 +26,7 @@ use super::{
 };
 use crate::store::Object;
 
-const OPTIONS: &str = "PatchOptions";
+pub(super) const PATCH_OPTIONS: &str = "PatchOptions";
 /// The content type of a server-side apply.
 const APPLY: &str = "application/apply-patch+yaml";
 
@@ -38,7 +38,7 @@ impl Gateway {
     ) -> Result<Response<Body>, Failed> {
         let (target, name, scope) = (&asked.target, asked.name(), asked.scope());
         let kind = &target.kind;
-        let options = WriteOptions::parse(&asked.query, OPTIONS)?;
+        let options = WriteOptions::parse(&asked.query, PATCH_OPTIONS)?;
         let view = self.view(asked)?;
         let media_type = body::media_type(asked.headers);
         let applies = media_type == APPLY;
@@ -138,7 +138,12 @@ impl Gateway {
     }
 }
 
-fn check_options(options: &WriteOptions, query: &Query, applies: bool) -> Result<(), Failed> {
+/// Checks that options are there where, and only where, they mean something.
+pub(super) fn check_options(
+    options: &WriteOptions,
+    query: &Query,
+    applies: bool,
+) -> Result<(), Failed> {
     let cause = match applies {
         true if options.field_manager.is_empty() => {
             Cause::required("fieldManager", "is required for apply patch")
@@ -149,7 +154,7 @@ fn check_options(options: &WriteOptions, query: &Query, applies: bool) -> Result
         }
         _ => return Ok(()),
     };
-    Err(Failure::invalid_options(OPTIONS, &[cause]))
+    Err(Failure::invalid_options(PATCH_OPTIONS, &[cause]))
 }
 
 fn unsupported(kind: &Kind) -> Failed {
@@ -166,7 +171,7 @@ fn unsupported(kind: &Kind) -> Failed {
 }
 
 /// An object that can be changed in part.
-fn json_of(kind: &Kind, object: &Object) -> Result<Value, Failed> {
+pub(super) fn json_of(kind: &Kind, object: &Object) -> Result<Value, Failed> {
     if object::is_json(object) {
         return Ok(object::value(object, kind));
     }

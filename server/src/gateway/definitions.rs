@@ -10,7 +10,8 @@ use tokio::sync::Mutex;
 
 use super::{
     Gateway,
-    kinds::{Kind, Kinds},
+    cause::{Cause, Fault},
+    kinds::{Kind, Kinds, KindsError},
     object,
     status::{Failed, Failure},
 };
@@ -75,8 +76,9 @@ impl Gateway {
                 return None;
             }
         };
+        // It was written over gRPC, or before the configuration had the kind.
         if let Err(error) = self.kinds.set(&kinds) {
-            tracing::debug!(name, %error, "a CustomResourceDefinition is not taken up");
+            tracing::warn!(name, %error, "a CustomResourceDefinition is not taken up");
             return None;
         }
         let kind = kinds.first()?;
@@ -84,15 +86,36 @@ impl Gateway {
     }
 }
 
+/// Why a definition would not be taken up. Kubernetes keeps such a definition, and says in its
+/// status that its names are not accepted; here it is refused.
+fn clash(error: &KindsError) -> Cause {
+    let field = match error {
+        KindsError::Fixed(_) => "metadata.name",
+        KindsError::KindTaken { .. } => "spec.names.kind",
+        KindsError::TooMany(_) => "spec.versions",
+    };
+    Cause::new(Fault::Forbidden, field, &error.to_string())
+}
+
 /// Checks a definition that is to be written, and says in its status that it is taken up, as
 /// Kubernetes' controllers would. What is no definition stays as it is.
-pub(super) fn admit(kind: &Kind, value: &mut Value, now: &str) -> Result<(), Failed> {
+pub(super) fn admit(
+    known: &Kinds,
+    kind: &Kind,
+    value: &mut Value,
+    now: &str,
+) -> Result<(), Failed> {
     if kind.qualified() != COLLECTION {
         return Ok(());
     }
     let name = object::metadata_text(value, "name").to_owned();
     let kinds = Kinds::from_crd(value);
     let kinds = kinds.map_err(|error| Failure::invalid(kind, &name, &error.causes))?;
+    // One that is going need not be taken up any more, and must be let go.
+    if !object::is_deleting(value) {
+        let taken = known.would_take(&kinds);
+        taken.map_err(|error| Failure::invalid(kind, &name, &[clash(&error)]))?;
+    }
     let stored = kinds.iter().find(|kind| kind.storage);
     let version = stored.map(|kind| kind.version.clone());
     let condition = |what: &str, reason: &str, message: &str| {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     kinds::{Group, GroupVersion, Kind, Registry, STATUS_VERBS},
-    media,
+    media, scale,
 };
 
 /// The version of Kubernetes whose wire format this is. Clients switch features by it, and
@@ -152,6 +152,17 @@ pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
             resource["categories"] = json!(kind.categories);
         }
         told.push(resource);
+        if kind.scaling.is_some() {
+            told.push(json!({
+                "name": format!("{}/scale", kind.resource),
+                "singularName": "",
+                "namespaced": kind.namespaced,
+                "group": scale::GROUP,
+                "version": scale::VERSION,
+                "kind": scale::KIND,
+                "verbs": STATUS_VERBS,
+            }));
+        }
         if kind.status {
             told.push(json!({
                 "name": format!("{}/status", kind.resource),
@@ -217,12 +228,25 @@ fn aggregated_resource(kind: &Kind) -> Value {
     if !kind.categories.is_empty() {
         told["categories"] = json!(kind.categories);
     }
-    if kind.status {
-        told["subresources"] = json!([{
-            "subresource": "status",
+    let subresource = |name: &str, response_kind: Value| {
+        json!({
+            "subresource": name,
             "responseKind": response_kind,
             "verbs": STATUS_VERBS,
-        }]);
+        })
+    };
+    let scale = kind.scaling.as_ref().map(|_| {
+        let kind = json!({
+            "group": scale::GROUP,
+            "version": scale::VERSION,
+            "kind": scale::KIND,
+        });
+        subresource("scale", kind)
+    });
+    let status = kind.status.then(|| subresource("status", response_kind));
+    let subresources: Vec<Value> = scale.into_iter().chain(status).collect();
+    if !subresources.is_empty() {
+        told["subresources"] = json!(subresources);
     }
     told
 }
@@ -310,8 +334,8 @@ mod tests {
                     let version_name = version["version"].as_str().unwrap();
                     let plain = resources(&registry, name, version_name).unwrap();
                     for resource in version["resources"].as_array().unwrap() {
-                        let status = resource["subresources"].as_array().map_or(0, Vec::len);
-                        told += 1 + status;
+                        let parts = resource["subresources"].as_array().map_or(0, Vec::len);
+                        told += 1 + parts;
                         let namespaced = resource["scope"] == "Namespaced";
                         let same = plain["resources"].as_array().unwrap().iter().any(|p| {
                             p["name"] == resource["resource"]
@@ -324,8 +348,11 @@ mod tests {
                 }
             }
         }
-        let with_status = registry.kinds().iter().filter(|kind| kind.status).count();
-        assert_eq!(told, registry.kinds().len() + with_status);
+        let kinds = registry.kinds();
+        let with_status = kinds.iter().filter(|kind| kind.status).count();
+        let with_scale = kinds.iter().filter(|kind| kind.scaling.is_some()).count();
+        assert_eq!(with_scale, 4);
+        assert_eq!(told, kinds.len() + with_status + with_scale);
         let beta = groups(&registry, Form::AggregatedBeta);
         assert_eq!(beta["apiVersion"], "apidiscovery.k8s.io/v2beta1");
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{kinds::Kind, labels::SelectorError};
 use crate::{
     limits::MAX_SELECTOR_REQUIREMENTS,
-    selector::{Field, FieldPath, FieldRequirement},
+    selector::{Field, FieldPath, FieldRequirement, SelectableFields},
 };
 
 /// A field by the name that selectors use: where it is read, if elsewhere, and what an
@@ -90,6 +90,22 @@ pub(crate) fn declared(kind: &Kind) -> Vec<FieldPath> {
         }
     };
     rows(kind.qualified()).iter().map(path).collect()
+}
+
+/// All fields that objects of a kind are selected by: those that the server's configuration
+/// declares, and those of the kind. A definition can be written at any time, so that `known`
+/// has not got its fields.
+pub(crate) fn selected_by(kind: &Kind, known: &SelectableFields) -> Arc<[FieldPath]> {
+    let gathered = kind.fields.get_or_init(|| {
+        let known = known.of(&kind.collection);
+        let mut own = declared(kind);
+        own.retain(|path| known.iter().all(|known| known.as_str() != path.as_str()));
+        match own.is_empty() {
+            true => known,
+            false => known.iter().cloned().chain(own).collect(),
+        }
+    });
+    gathered.clone()
 }
 
 /// A field selector of one kind: all terms must hold.
@@ -257,7 +273,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{gateway::kinds::Kinds, selector::SelectableFields};
+    use crate::gateway::kinds::Kinds;
 
     fn parse(collection: &str, text: &str) -> Result<FieldSelector, SelectorError> {
         let kind = Kinds::builtin().in_collection(collection).unwrap();

@@ -11,6 +11,7 @@ use tonic::body::Body;
 
 use super::{
     Asked, Gateway,
+    kinds::Kind,
     path::Target,
     query::{ListOptions, Match, Version, invalid_token},
     respond::{self, Piece},
@@ -28,6 +29,13 @@ use crate::{
 
 impl Gateway {
     pub(super) async fn get(&self, asked: &Asked<'_>) -> Result<Response<Body>, Failed> {
+        let object = self.read_object(asked).await?;
+        let json = self.view(asked)?.json(&object);
+        Ok(respond::whole(StatusCode::OK, json, asked.accepted.gzip))
+    }
+
+    /// The object that a get is about.
+    pub(super) async fn read_object(&self, asked: &Asked<'_>) -> Result<Arc<Object>, Failed> {
         let (target, query, name) = (&asked.target, &asked.query, asked.name());
         match Version::parse(query.get("resourceVersion"))? {
             Version::Any => {}
@@ -35,9 +43,7 @@ impl Gateway {
             Version::At(revision) => self.hub().wait_applied(revision).await?,
         }
         let object = self.find(target, name).await?;
-        let object = object.ok_or_else(|| Failure::not_found(&target.kind, name))?;
-        let json = self.view(asked)?.json(&object);
-        Ok(respond::whole(StatusCode::OK, json, asked.accepted.gzip))
+        object.ok_or_else(|| Failure::not_found(&target.kind, name))
     }
 
     /// The object as the hub has it. A name that cannot be has none.
@@ -87,8 +93,13 @@ impl Gateway {
 
     /// How the client wants to see what it asks for.
     pub(super) fn view(&self, asked: &Asked<'_>) -> Result<View, Failed> {
+        self.view_as(&asked.target.kind, asked)
+    }
+
+    /// The same for what is shown as an object of another kind.
+    pub(super) fn view_as(&self, kind: &Arc<Kind>, asked: &Asked<'_>) -> Result<View, Failed> {
         let now = self.service.options().clock.now();
-        View::new(&asked.target.kind, asked.accepted.form, &asked.query, now)
+        View::new(kind, asked.accepted.form, &asked.query, now)
     }
 
     pub(super) fn selector(

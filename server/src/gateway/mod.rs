@@ -12,6 +12,7 @@ mod kinds;
 mod labels;
 mod list;
 mod media;
+mod messages;
 mod names;
 mod object;
 mod openapi;
@@ -22,6 +23,7 @@ mod query;
 mod remove;
 mod respond;
 mod rules;
+mod scale;
 mod selector;
 mod status;
 mod strict;
@@ -46,10 +48,11 @@ use http::{HeaderMap, Method, Request, Response};
 use tonic::body::Body;
 use tower::{Layer, Service as TowerService};
 
+pub(crate) use self::kinds::Kinds;
+pub use self::kinds::{DeclarationError, DeclaredKind};
 use self::{
     accept::Accepted,
     definitions::Definitions,
-    kinds::Kinds,
     path::{Part, Place, Target},
     query::Query,
     status::{Failed, Failure},
@@ -57,6 +60,7 @@ use self::{
 };
 use crate::{
     hub::Hub,
+    metrics::{HttpFigures, HttpVerb},
     refusals::{Refusal, Refusals},
     selector::SelectableFields,
     service::{Connection, RequestLimitLayer, Service},
@@ -73,6 +77,7 @@ pub(crate) struct Gateway {
     refusals: Arc<Refusals>,
     kinds: Arc<Kinds>,
     definitions: Arc<Definitions>,
+    figures: Arc<HttpFigures>,
 }
 
 impl Gateway {
@@ -81,15 +86,22 @@ impl Gateway {
         calls: RequestLimitLayer,
         timeout: Duration,
         refusals: Arc<Refusals>,
+        kinds: Kinds,
     ) -> Self {
         Self {
             service,
             calls,
             timeout,
             refusals,
-            kinds: Arc::new(Kinds::builtin()),
+            kinds: Arc::new(kinds),
             definitions: Arc::default(),
+            figures: Arc::default(),
         }
+    }
+
+    /// What requests were answered, in numbers.
+    pub(crate) fn figures(&self) -> Arc<HttpFigures> {
+        self.figures.clone()
     }
 
     fn hub(&self) -> &Arc<Hub> {
@@ -104,11 +116,13 @@ impl Gateway {
         let (parts, body) = request.into_parts();
         let connection = Connection::of(&parts.extensions);
         connection.introduce(&parts.headers);
+        let mut counted = self.figures.begin();
         let asked = async {
             let query = Query::parse(parts.uri.query().unwrap_or_default())?;
             let target = match self.place(parts.uri.path()).await? {
                 Place::Target(target) => target,
                 Place::Page(segments) => {
+                    counted.is(HttpVerb::Discovery);
                     return self.page(&parts.method, &segments, &parts.headers);
                 }
             };
@@ -119,14 +133,18 @@ impl Gateway {
                 query,
                 target,
             };
-            self.serve(&asked, body, connection).await
+            let verb = Verb::of(&asked)?;
+            counted.is(verb.counted());
+            self.serve(verb, &asked, body, connection).await
         };
         // A panic would end the response without a word.
-        match AssertUnwindSafe(asked).catch_unwind().await {
+        let response = match AssertUnwindSafe(asked).catch_unwind().await {
             Ok(Ok(response)) => response,
             Ok(Err(failed)) => failed.to_response(),
             Err(_) => Failure::internal("the server failed; its log says how").to_response(),
-        }
+        };
+        counted.answered(response.status());
+        response
     }
 
     async fn place(&self, path: &str) -> Result<Place, Failed> {
@@ -144,11 +162,11 @@ impl Gateway {
 
     async fn serve(
         &self,
+        verb: Verb,
         asked: &Asked<'_>,
         body: Body,
         connection: Arc<Connection>,
     ) -> Result<Response<Body>, Failed> {
-        let verb = Verb::of(asked)?;
         // Watches have seats of their own; so neither can take the other's place.
         let seat = match verb {
             Verb::Watch => None,
@@ -175,7 +193,11 @@ impl Gateway {
         body: Body,
         connection: Arc<Connection>,
     ) -> Result<Response<Body>, Failed> {
+        let is_scale = matches!(asked.target.object, Part::Scale(_));
         match verb {
+            Verb::Get if is_scale => self.get_scale(asked).await,
+            Verb::Update if is_scale => self.update_scale(asked, body).await,
+            Verb::Patch if is_scale => self.amend_scale(asked, body).await,
             Verb::Get => self.get(asked).await,
             Verb::List => self.list(asked).await,
             Verb::Watch => self.watch(asked, connection).await,
@@ -202,14 +224,14 @@ impl Asked<'_> {
     fn name(&self) -> &str {
         match &self.target.object {
             Part::Collection => "",
-            Part::Object(name) | Part::Status(name) => name,
+            Part::Object(name) | Part::Status(name) | Part::Scale(name) => name,
         }
     }
 
     /// Which part of the object it is about.
     fn scope(&self) -> Scope {
         match &self.target.object {
-            Part::Collection | Part::Object(_) => Scope::Main,
+            Part::Collection | Part::Object(_) | Part::Scale(_) => Scope::Main,
             Part::Status(_) => Scope::Status,
         }
     }
@@ -242,9 +264,10 @@ impl Verb {
             (Part::Collection, _) if is_everywhere => return Err(Failure::method_not_allowed()),
             (Part::Collection, &Method::POST) => ("create", Self::Create),
             (Part::Collection, &Method::DELETE) => ("deletecollection", Self::DeleteCollection),
-            (Part::Object(_) | Part::Status(_), &Method::GET) => ("get", Self::Get),
-            (Part::Object(_) | Part::Status(_), &Method::PUT) => ("update", Self::Update),
-            (Part::Object(_) | Part::Status(_), &Method::PATCH) => ("patch", Self::Patch),
+            (Part::Collection, _) => return Err(Failure::method_not_allowed()),
+            (_, &Method::GET) => ("get", Self::Get),
+            (_, &Method::PUT) => ("update", Self::Update),
+            (_, &Method::PATCH) => ("patch", Self::Patch),
             (Part::Object(_), &Method::DELETE) => ("delete", Self::Delete),
             _ => return Err(Failure::method_not_allowed()),
         };
@@ -254,14 +277,28 @@ impl Verb {
         }
     }
 
+    /// As metrics call it.
+    fn counted(self) -> HttpVerb {
+        match self {
+            Self::Get => HttpVerb::Get,
+            Self::List => HttpVerb::List,
+            Self::Watch => HttpVerb::Watch,
+            Self::Create => HttpVerb::Create,
+            Self::Update => HttpVerb::Update,
+            Self::Patch => HttpVerb::Patch,
+            Self::Delete => HttpVerb::Delete,
+            Self::DeleteCollection => HttpVerb::DeleteCollection,
+        }
+    }
+
     fn mutates(self) -> bool {
         !matches!(self, Self::Get | Self::List | Self::Watch)
     }
 }
 
-/// Declares what selectors may name of the built-in kinds.
-pub(crate) fn declare_fields(fields: &mut SelectableFields) {
-    for kind in Kinds::builtin().registry().kinds() {
+/// Declares what selectors may name of these kinds.
+pub(crate) fn declare_fields(kinds: &Kinds, fields: &mut SelectableFields) {
+    for kind in kinds.registry().kinds() {
         let declared = self::fields::declared(kind);
         if !declared.is_empty() {
             fields.declare_paths(kind.collection.clone(), declared);

@@ -1,7 +1,6 @@
 //! What is served, told: `/version`, `/api`, `/apis`, and what is below them.
 
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
-use serde_json::Value;
 use tonic::body::Body;
 
 use super::{
@@ -25,6 +24,15 @@ impl Gateway {
             let value = headers.get(name).and_then(|value| value.to_str().ok());
             value.unwrap_or_default()
         };
+        if names == ["openapi", "v2"] {
+            let form = openapi::Form::accepted(text(header::ACCEPT));
+            let form = form.ok_or_else(|| Failure::not_acceptable(openapi::Form::ACCEPTED))?;
+            if method != Method::GET {
+                return Err(Failure::method_not_allowed());
+            }
+            let page = openapi::everything_as(form, &registry);
+            return Ok(told(page, form.content_type(), is_gzip_accepted(headers)));
+        }
         let mut form = Form::Plain;
         let page = match names.as_slice() {
             ["version"] => Some(discovery::version(env!("CARGO_PKG_VERSION"))),
@@ -39,10 +47,6 @@ impl Gateway {
             ["api", version] => discovery::resources(&registry, "", version),
             ["apis", group] => discovery::group(&registry, group),
             ["apis", group, version] => discovery::resources(&registry, group, version),
-            ["openapi", "v2"] if openapi::is_json_accepted(text(header::ACCEPT)) => {
-                Some(openapi::everything(&registry))
-            }
-            ["openapi", "v2"] => return Err(Failure::not_acceptable("application/json")),
             ["openapi", "v3"] => Some(openapi::index(&registry)),
             ["openapi", "v3", "api", version] => openapi::document(&registry, "", version),
             ["openapi", "v3", "apis", group, version] => {
@@ -54,12 +58,13 @@ impl Gateway {
         if method != Method::GET {
             return Err(Failure::method_not_allowed());
         }
-        Ok(told(&page, form.content_type(), is_gzip_accepted(headers)))
+        let page = page.to_string().into();
+        Ok(told(page, form.content_type(), is_gzip_accepted(headers)))
     }
 }
 
-fn told(page: &Value, content_type: &'static str, gzip: bool) -> Response<Body> {
-    let mut response = respond::whole(StatusCode::OK, page.to_string().into(), gzip);
+fn told(page: Vec<u8>, content_type: &'static str, gzip: bool) -> Response<Body> {
+    let mut response = respond::whole(StatusCode::OK, page, gzip);
     let headers = response.headers_mut();
     let content_type = HeaderValue::from_static(content_type);
     headers.insert(header::CONTENT_TYPE, content_type);

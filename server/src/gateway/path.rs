@@ -36,6 +36,8 @@ pub(crate) enum Part {
     Object(String),
     /// Its status.
     Status(String),
+    /// How many replicas it wants.
+    Scale(String),
 }
 
 /// What a path names.
@@ -86,6 +88,7 @@ fn target(
         [] => Part::Collection,
         [name] if !name.is_empty() => Part::Object((*name).to_owned()),
         [name, "status"] if kind.status && !watches => Part::Status((*name).to_owned()),
+        [name, "scale"] if kind.scaling.is_some() && !watches => Part::Scale((*name).to_owned()),
         _ => return Err(Failure::no_such_resource()),
     };
     // An object of a kind that lives in namespaces is named with its own, and only then.

@@ -55,7 +55,7 @@ impl DeleteOptions {
         let bytes = body::read(body, limit).await?;
         let given = match bytes.is_empty() {
             true => Value::Null,
-            false => body::parse(body::media_type(asked.headers), &bytes)?,
+            false => body::delete_options(body::media_type(asked.headers), bytes)?,
         };
         if !given.is_object() && !given.is_null() {
             return Err(Failure::bad_request("DeleteOptions must be a JSON object"));

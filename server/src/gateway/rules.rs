@@ -26,17 +26,9 @@ pub(crate) fn of_kind(value: Value, kind: &Kind) -> Result<Map<String, Value>, F
     let Value::Object(mut object) = value else {
         return Err(unrecognized("it is no JSON object"));
     };
-    let (own_version, own_kind) = (kind.api_version(), kind.kind.as_str());
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or("");
-    let (given_version, given_kind) = (text("apiVersion"), text("kind"));
-    let fits = |given: &str, own: &str| given.is_empty() || given == own;
-    if !fits(given_version, &own_version) || !fits(given_kind, own_kind) {
-        let message = format!(
-            "{given_kind} in version {given_version:?} cannot be handled as a {own_kind} in \
-             version {own_version:?}"
-        );
-        return Err(Failure::bad_request(message));
-    }
+    fits(kind, text("apiVersion"), text("kind"))?;
+    let (own_version, own_kind) = (kind.api_version(), kind.kind.as_str());
     object.insert("apiVersion".into(), own_version.into());
     object.insert("kind".into(), own_kind.into());
     let metadata = object.entry("metadata").or_insert(Value::Null);
@@ -46,15 +38,34 @@ pub(crate) fn of_kind(value: Value, kind: &Kind) -> Result<Map<String, Value>, F
     Ok(object)
 }
 
+/// Checks that what an object says that it is, if it does, is the kind.
+pub(crate) fn fits(kind: &Kind, given_version: &str, given_kind: &str) -> Result<(), Failed> {
+    let (own_version, own_kind) = (kind.api_version(), kind.kind.as_str());
+    let fits = |given: &str, own: &str| given.is_empty() || given == own;
+    if fits(given_version, &own_version) && fits(given_kind, own_kind) {
+        return Ok(());
+    }
+    let message = format!(
+        "{given_kind} in version {given_version:?} cannot be handled as a {own_kind} in \
+         version {own_version:?}"
+    );
+    Err(Failure::bad_request(message))
+}
+
 /// Drops the fields that a kind does not have, and says which, as far as the client wants to
-/// know of them.
+/// know of them. A value of another type than its field is refused.
 pub(crate) fn known_fields(
     kind: &Kind,
     object: Map<String, Value>,
     unknown: Unknown,
 ) -> Result<(Map<String, Value>, Vec<String>), Failed> {
     let mut value = Value::Object(object);
-    let told = strict::prune(kind, &mut value);
+    let told = strict::prune(kind, &mut value).map_err(|problem| {
+        let (name, version) = (&kind.kind, &kind.version);
+        let message =
+            format!("{name} in version {version:?} cannot be handled as a {name}: {problem}");
+        Failure::bad_request(message)
+    })?;
     if unknown == Unknown::Refuse && !told.is_empty() {
         return Err(Failure::bad_request(strict::refusal(kind, &told)));
     }

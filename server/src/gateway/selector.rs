@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    fields::FieldSelector,
+    fields::{self, FieldSelector},
     labels,
     path::{Part, Target},
     status::{Failed, Failure},
@@ -24,7 +24,7 @@ pub(crate) fn selector(
     let refused = |error: labels::SelectorError| Failure::bad_request(error.to_string());
     let labels = labels::parse(label_selector).map_err(refused)?;
     let fields = FieldSelector::parse(field_selector, kind).map_err(refused)?;
-    let declared = known.of(&kind.collection);
+    let declared = fields::selected_by(kind, known);
     let fields = fields.requirements(&declared).map_err(refused)?;
     if labels.len() + fields.len() > MAX_SELECTOR_REQUIREMENTS {
         let message =
@@ -40,7 +40,7 @@ pub(crate) fn selector(
     }
     let name = match &target.object {
         Part::Collection => None,
-        Part::Object(name) | Part::Status(name) => Some(name.as_str()),
+        Part::Object(name) | Part::Status(name) | Part::Scale(name) => Some(name.as_str()),
     };
     let other_name = fields.iter().any(|requirement| {
         requirement.field == Field::Name

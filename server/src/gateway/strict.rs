@@ -1,12 +1,17 @@
 //! Fields that an object's kind does not have: Kubernetes drops them, and says so where the
-//! client asked for `fieldValidation=Warn` or `Strict`.
+//! client asked for `fieldValidation=Warn` or `Strict`. Of built-in kinds also values that are
+//! of another type than their field, which Kubernetes cannot decode and refuses.
 //!
-//! Of built-in kinds, the fields beside `metadata` and those in it are known; what is below
-//! `spec` and the like is kept as it is. Of other kinds, what their schema says.
+//! What a built-in kind has says the table of its messages; what others have, their schema.
+
+mod fit;
 
 use serde_json::{Map, Value};
 
-use super::{kinds::Kind, openapi};
+use super::{
+    kinds::Kind,
+    messages::{self, Field, Holds, JSON_SCHEMA, Many, Message},
+};
 
 const META: &[&str] = &[
     "annotations",
@@ -39,11 +44,18 @@ const TOP: &[&str] = &["apiVersion", "kind", "metadata"];
 const MAX_TOLD: usize = 100;
 
 /// Drops the fields that the kind does not have, and tells their paths.
-pub(crate) fn prune(kind: &Kind, object: &mut Value) -> Vec<String> {
+///
+/// # Errors
+/// A value is of the wrong type; in the words that Go has for it.
+pub(crate) fn prune(kind: &Kind, object: &mut Value) -> Result<Vec<String>, String> {
     let mut pruner = Pruner { told: Vec::new() };
     let Some(fields) = object.as_object_mut() else {
-        return pruner.told;
+        return Ok(pruner.told);
     };
+    if let Some(message) = messages::of_kind(kind) {
+        pruner.message(fields, message, "", "")?;
+        return Ok(pruner.told);
+    }
     if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
         pruner.keep(metadata, "metadata", |name| META.contains(&name));
         let owners = metadata.get_mut("ownerReferences");
@@ -55,12 +67,7 @@ pub(crate) fn prune(kind: &Kind, object: &mut Value) -> Vec<String> {
             }
         }
     }
-    if let Some(known) = openapi::top_level_fields(kind) {
-        let known: Vec<&str> = known.collect();
-        pruner.keep(fields, "", |name| {
-            TOP.contains(&name) || known.contains(&name)
-        });
-    } else if let Some(schema) = &kind.schema {
+    if let Some(schema) = &kind.schema {
         let own: Vec<(String, Value)> = TOP
             .iter()
             .filter_map(|name| fields.remove_entry(*name))
@@ -68,7 +75,7 @@ pub(crate) fn prune(kind: &Kind, object: &mut Value) -> Vec<String> {
         pruner.map(fields, schema, "");
         fields.extend(own);
     }
-    pruner.told
+    Ok(pruner.told)
 }
 
 /// The message of a 400 for an object that has unknown fields, where `Strict` was asked for.
@@ -88,6 +95,15 @@ pub(crate) fn warning(path: &str) -> String {
     format!("unknown field {path:?}")
 }
 
+/// A field in an object.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    /// The message that it is of.
+    of: &'static str,
+    field: &'static Field,
+    path: &'a str,
+}
+
 struct Pruner {
     told: Vec<String>,
 }
@@ -102,6 +118,67 @@ impl Pruner {
             }
             known
         });
+    }
+
+    /// By the message of a built-in kind. `at`: where it is, with the places in lists, as
+    /// unknown fields are told; `path`: without, as Go tells values of the wrong type.
+    fn message(
+        &mut self,
+        fields: &mut Map<String, Value>,
+        message: &'static Message,
+        at: &str,
+        path: &str,
+    ) -> Result<(), String> {
+        self.keep(fields, at, |name| message.json_field(name).is_some());
+        for (name, value) in fields {
+            if let Some(field) = message.json_field(name) {
+                let place = Place {
+                    of: message.short_name(),
+                    field,
+                    path: &join(path, name),
+                };
+                self.field(value, place, &join(at, name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn field(&mut self, value: &mut Value, place: Place<'_>, at: &str) -> Result<(), String> {
+        match (place.field.many, value) {
+            (_, Value::Null) => Ok(()),
+            (Many::One, value) => self.one(value, place, at),
+            (Many::List, Value::Array(items)) => {
+                let mut items = items.iter_mut().enumerate();
+                items.try_for_each(|(i, item)| self.one(item, place, &format!("{at}[{i}]")))
+            }
+            (Many::Map, Value::Object(values)) => {
+                let mut values = values.iter_mut();
+                values.try_for_each(|(name, value)| self.one(value, place, &join(at, name)))
+            }
+            (_, value) => Err(fit::unfit_whole(value, place)),
+        }
+    }
+
+    fn one(&mut self, value: &mut Value, place: Place<'_>, at: &str) -> Result<(), String> {
+        match (place.field.holds, value) {
+            (_, Value::Null) => Ok(()),
+            (Holds::Message(name), Value::Object(fields)) => match messages::message(name) {
+                Some(message) => self.message(fields, message, at, place.path),
+                None => Ok(()),
+            },
+            (Holds::SchemaOrList, Value::Array(items)) => {
+                let mut items = items.iter_mut().enumerate();
+                items.try_for_each(|(i, item)| self.one(item, place, &format!("{at}[{i}]")))
+            }
+            (
+                Holds::SchemaOrList | Holds::SchemaOrFlag | Holds::SchemaOrTexts,
+                Value::Object(fields),
+            ) => match messages::message(JSON_SCHEMA) {
+                Some(message) => self.message(fields, message, at, place.path),
+                None => Ok(()),
+            },
+            (_, value) => fit::check(value, place),
+        }
     }
 
     fn map(&mut self, fields: &mut Map<String, Value>, schema: &Value, at: &str) {
@@ -159,132 +236,4 @@ fn join(at: &str, name: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::gateway::kinds::Kinds;
-
-    #[test]
-    fn a_built_in_kind_keeps_what_it_has() {
-        let pods = Kinds::builtin().in_collection("pods").unwrap();
-        let mut pod = json!({
-            "apiVersion": "v1", "kind": "Pod", "spek": {},
-            "metadata": {
-                "name": "a", "label": {}, "labels": {"any": "x"},
-                "ownerReferences": [{"uid": "1", "colour": "red"}],
-            },
-            "spec": {"anything": {"goes": 1}},
-        });
-        let told = prune(&pods, &mut pod);
-        assert_eq!(
-            told,
-            [
-                "metadata.label",
-                "metadata.ownerReferences[0].colour",
-                "spek"
-            ]
-        );
-        assert_eq!(
-            pod,
-            json!({
-                "apiVersion": "v1", "kind": "Pod",
-                "metadata": {
-                    "name": "a", "labels": {"any": "x"}, "ownerReferences": [{"uid": "1"}],
-                },
-                "spec": {"anything": {"goes": 1}},
-            })
-        );
-        assert!(
-            refusal(&pods, &told)
-                .contains(r#"strict decoding error: unknown field "metadata.label", "#)
-        );
-        assert!(prune(&pods, &mut pod).is_empty());
-        assert!(prune(&pods, &mut json!([])).is_empty());
-    }
-
-    #[test]
-    fn every_built_in_kind_has_the_fields_that_kubernetes_gives_it() {
-        let kinds = Kinds::builtin();
-        for (collection, mut object) in [
-            (
-                "configmaps",
-                json!({"data": {}, "binaryData": {}, "immutable": true}),
-            ),
-            (
-                "secrets",
-                json!({"data": {}, "stringData": {}, "type": "Opaque"}),
-            ),
-            ("leases.coordination.k8s.io", json!({"spec": {}})),
-            ("nodes", json!({"spec": {}, "status": {}})),
-            (
-                "events",
-                json!({"involvedObject": {}, "message": "x", "source": {}}),
-            ),
-            (
-                "clusterroles.rbac.authorization.k8s.io",
-                json!({"rules": []}),
-            ),
-            (
-                "customresourcedefinitions.apiextensions.k8s.io",
-                json!({"spec": {}, "status": {}}),
-            ),
-        ] {
-            let kind = kinds.in_collection(collection).unwrap();
-            assert_eq!(
-                prune(&kind, &mut object),
-                Vec::<String>::new(),
-                "{collection}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_defined_kind_keeps_what_its_schema_says() {
-        let crd = json!({
-            "metadata": {"name": "widgets.example.com"},
-            "spec": {
-                "group": "example.com", "scope": "Cluster",
-                "names": {"plural": "widgets", "kind": "Widget"},
-                "versions": [{
-                    "name": "v1", "served": true, "storage": true,
-                    "schema": {"openAPIV3Schema": {"type": "object", "properties": {
-                        "spec": {"type": "object", "properties": {
-                            "colour": {"type": "string"},
-                            "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-                            "byName": {"type": "object", "additionalProperties": {
-                                "type": "object", "properties": {"a": {"type": "integer"}},
-                            }},
-                            "list": {"type": "array", "items": {
-                                "type": "object", "properties": {"a": {"type": "integer"}},
-                            }},
-                        }},
-                    }}},
-                }],
-            },
-        });
-        let widget = Kinds::from_crd(&crd).unwrap().pop().unwrap();
-        let mut object = json!({
-            "apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"},
-            "spec": {
-                "colour": "red", "size": 1, "free": {"x": {"y": 1}},
-                "byName": {"n": {"a": 1, "b": 2}}, "list": [{"a": 1}, {"b": 2}],
-            },
-            "extra": 1,
-        });
-        let mut told = prune(&widget, &mut object);
-        told.sort();
-        assert_eq!(
-            told,
-            ["extra", "spec.byName.n.b", "spec.list[1].b", "spec.size"]
-        );
-        assert_eq!(object["metadata"], json!({"name": "a"}));
-        assert_eq!(
-            object["spec"],
-            json!({
-                "colour": "red", "free": {"x": {"y": 1}},
-                "byName": {"n": {"a": 1}}, "list": [{"a": 1}, {}],
-            })
-        );
-    }
-}
+mod tests;

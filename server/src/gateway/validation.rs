@@ -104,7 +104,8 @@ fn expect(
     }
 }
 
-fn is_time(value: &Value) -> bool {
+/// A time as RFC 3339 writes it.
+pub(crate) fn is_time(value: &Value) -> bool {
     value
         .as_str()
         .is_some_and(|text| humantime::parse_rfc3339(text).is_ok() || is_offset_time(text))

@@ -32,6 +32,7 @@ use crate::{
         CatchUp, Closing, Cursor, Delivery, DeliveryKind, DeliveryMode, ENCODINGS, HubError,
         Position, StartPoint, Step,
     },
+    metrics::OpenHttpWatch,
     service::{Berth, Connection, LongStream, Next, Pulled, PulledFrames, account, closed_by},
     store::{Revision, StoreError},
 };
@@ -100,7 +101,12 @@ impl Gateway {
             cursor,
         };
         let frames = PulledFrames::new(watch).seated(seat);
-        Ok(streamed(Body::new(WatchBody { frames, stream })))
+        let open = self.figures.open_watch();
+        Ok(streamed(Body::new(WatchBody {
+            frames,
+            stream,
+            _open: open,
+        })))
     }
 
     async fn start_point(&self, options: &ListOptions) -> Result<StartPoint, HubError> {
@@ -153,6 +159,7 @@ fn failed(options: &ListOptions, error: HubError) -> Failed {
 struct WatchBody {
     frames: PulledFrames<Watch>,
     stream: LongStream,
+    _open: OpenHttpWatch,
 }
 
 impl http_body::Body for WatchBody {

@@ -69,7 +69,7 @@ impl Gateway {
         let view = self.view(asked)?;
         let media_type = body::media_type(asked.headers);
         let body = body::read(body, self.max_body_bytes()).await?;
-        let value = body::parse(media_type, &body)?;
+        let value = body::object(media_type, body, &target.kind)?;
         let value = rules::of_kind(value, &target.kind)?;
         let (value, warnings) = rules::known_fields(&target.kind, value, options.unknown)?;
         let object = self
@@ -141,7 +141,7 @@ impl Gateway {
         let name = object::metadata_text(given, "name");
         let key = key(target, name)?;
         let mut given = given.clone();
-        definitions::admit(&target.kind, &mut given, &self.time())?;
+        definitions::admit(&self.kinds, &target.kind, &mut given, &self.time())?;
         let content = self.content(given, None)?;
         if dry_run {
             self.hub().settle().await.map_err(Failed::from)?;
@@ -173,7 +173,7 @@ impl Gateway {
         let view = self.view(asked)?;
         let media_type = body::media_type(asked.headers);
         let body = body::read(body, self.max_body_bytes()).await?;
-        let value = body::parse(media_type, &body)?;
+        let value = body::object(media_type, body, &target.kind)?;
         let value = rules::of_kind(value, &target.kind)?;
         let (mut value, warnings) = rules::known_fields(&target.kind, value, options.unknown)?;
         rules::in_place(&mut value, &target.namespace, name)?;
@@ -208,7 +208,7 @@ impl Gateway {
             let was = object::value(&before, kind);
             let mut after = merged(kind, scope, manner, &was, wanted);
             rules::check(kind, Some(&was), &after)?;
-            definitions::admit(kind, &mut after, &self.time())?;
+            definitions::admit(&self.kinds, kind, &mut after, &self.time())?;
             let is_gone = object::is_deleting(&after) && object::finalizers(&after).is_empty();
             let content = self.content(after, Some(&before))?;
             if content == before.content && !is_gone {

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use super::Standing;
 use crate::{
     limits::MAX_FILED_VALUES,
-    selector::{Demand, FieldPath, Selector, read_fields},
+    selector::{Demand, FieldPath, FieldValues, Selector},
     store::{Event, Object, Revision},
 };
 
@@ -111,8 +111,10 @@ struct Register {
     namespaces: HashMap<Arc<str>, Sleepers>,
     names: HashMap<Arc<str>, Sleepers>,
     labels: HashMap<(Arc<str>, Arc<str>), Sleepers>,
-    fields: HashMap<(usize, Arc<str>), Sleepers>,
-    /// The collection's declared fields, known once a watch asks for one.
+    /// By field, then by its value.
+    fields: HashMap<FieldPath, HashMap<Arc<str>, Sleepers>>,
+    /// The collection's declared fields, as the newest watch that asked for one knew them:
+    /// what is read of an object is read for all who will ask.
     declared: Arc<[FieldPath]>,
 }
 
@@ -123,7 +125,7 @@ enum Heading {
     Namespace(Arc<str>),
     Name(Arc<str>),
     Label(Arc<str>, Vec<Arc<str>>),
-    Field(usize, Arc<str>),
+    Field(FieldPath, Arc<str>),
 }
 
 /// A watch's entry in the register; taken out with [`Interest::forget`].
@@ -141,7 +143,7 @@ fn heading(selector: &Selector) -> Heading {
             let values = values.iter().map(|v| v.as_str().into()).collect();
             Heading::Label(key.into(), values)
         }
-        Demand::Field(place, value) => Heading::Field(place, value.into()),
+        Demand::Field(path, value) => Heading::Field(path.clone(), value.into()),
         Demand::Namespace(namespace) => Heading::Namespace(namespace.into()),
         Demand::Nothing => Heading::Everything,
     }
@@ -200,7 +202,8 @@ impl Interest {
             let previous = event.previous.as_deref();
             if event.previous_revision.is_some() && previous.is_none() {
                 register.labels.values().for_each(&mut mark);
-                register.fields.values().for_each(&mut mark);
+                let by_value = register.fields.values().flat_map(HashMap::values);
+                by_value.for_each(&mut mark);
                 continue;
             }
             for object in [Some(&*event.object), previous].into_iter().flatten() {
@@ -237,7 +240,7 @@ impl Register {
             .chain(self.namespaces.values())
             .chain(self.names.values())
             .chain(self.labels.values())
-            .chain(self.fields.values());
+            .chain(self.fields.values().flat_map(HashMap::values));
         filed.flat_map(Sleepers::values).for_each(visit);
     }
 
@@ -250,13 +253,10 @@ impl Register {
                 }
             }
         }
-        if !self.fields.is_empty() {
-            let values = read_fields(object, &self.declared);
-            for place in 0..self.declared.len() {
-                let value = values.get(place).and_then(Option::as_deref).unwrap_or("");
-                if let Some(sleepers) = self.fields.get(&(place, value.into())) {
-                    mark(sleepers);
-                }
+        for (path, by_value) in &self.fields {
+            let value = FieldValues::read(object, &self.declared, path);
+            if let Some(sleepers) = by_value.get(value.as_deref().unwrap_or("")) {
+                mark(sleepers);
             }
         }
     }
@@ -283,8 +283,12 @@ impl Register {
                     at(&mut self.labels, &(key.clone(), value.clone()), &mut change);
                 }
             }
-            Heading::Field(place, value) => {
-                at(&mut self.fields, &(*place, value.clone()), &mut change);
+            Heading::Field(path, value) => {
+                let by_value = self.fields.entry(path.clone()).or_default();
+                at(by_value, value, &mut change);
+                if by_value.is_empty() {
+                    self.fields.remove(path);
+                }
             }
         }
     }

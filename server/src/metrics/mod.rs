@@ -4,11 +4,12 @@
 //! this reads them and writes them down. A registry belongs to one server; two servers in
 //! one process have two.
 //!
-//! Labels come from bounded sets: collection (a hundred, then `_other`), method, code,
-//! reason, state, type. Never a key, a client, a selector or an address.
+//! Labels come from bounded sets: collection (a hundred, then `_other`), method, verb,
+//! code, reason, state, type. Never a key, a client, a selector or an address.
 
 mod collections;
 mod connections;
+mod http;
 mod process;
 mod rpc;
 mod sheet;
@@ -23,6 +24,7 @@ use prometheus_client::{
 
 pub(crate) use self::{
     connections::ConnectionFigures,
+    http::{HttpFigures, HttpVerb, OpenHttpWatch},
     rpc::{RpcFigures, RpcLayer},
 };
 use crate::hub::Hub;
@@ -62,12 +64,14 @@ impl Metrics {
     pub(crate) fn new(
         hub: &Arc<Hub>,
         rpc: Arc<RpcFigures>,
+        http: Arc<HttpFigures>,
         connections: Arc<ConnectionFigures>,
     ) -> Self {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(store::StoreSheet(hub.store().clone())));
         registry.register_collector(Box::new(collections::HubSheet(hub.clone())));
         registry.register_collector(Box::new(rpc));
+        registry.register_collector(Box::new(http));
         registry.register_collector(Box::new(connections));
         registry.register_collector(Box::new(process::ProcessSheet));
         Self(Arc::new(registry))

@@ -47,7 +47,7 @@ pub use self::{
     descriptors::raise_descriptor_limit,
 };
 use crate::{
-    gateway::{self, Gateway},
+    gateway::{self, DeclarationError, DeclaredKind, Gateway, Kinds},
     hub::{Hub, HubOptions},
     limits::{
         DEFAULT_COMPACTION_INTERVAL, DEFAULT_HISTORY_RETENTION, DEFAULT_SHUTDOWN_GRACE,
@@ -79,6 +79,9 @@ pub enum ServerError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// A kind of [`ServerOptions::kinds`] is wrong. Says which, and which fields of it.
+    #[error(transparent)]
+    Kind(#[from] DeclarationError),
     /// The gRPC reflection service did not accept the API's descriptors: a fault of the build.
     #[error("reflection: {0}")]
     Reflection(String),
@@ -108,6 +111,9 @@ pub struct ServerOptions {
     /// Where web pages come from whose browsers may call this server; by default none
     /// (`--cors-allowed-origins`).
     pub cors_allowed_origins: Vec<Origin>,
+    /// Kinds that are served over HTTP beside the built-in ones (`--kinds`). They stay for as
+    /// long as the server runs: no CustomResourceDefinition can change or remove them.
+    pub kinds: Vec<DeclaredKind>,
 }
 
 impl Default for ServerOptions {
@@ -121,6 +127,7 @@ impl Default for ServerOptions {
             history_retention: DEFAULT_HISTORY_RETENTION,
             shutdown_grace: DEFAULT_SHUTDOWN_GRACE,
             cors_allowed_origins: Vec::new(),
+            kinds: Vec::new(),
         }
     }
 }
@@ -236,7 +243,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets limits, caches and intervals.
+    /// Sets limits, caches, intervals and kinds.
     pub fn options(mut self, options: ServerOptions) -> Self {
         self.options = options;
         self
@@ -257,8 +264,10 @@ impl ServerBuilder {
     /// Opens the store, loads the caches, and serves. Returns when requests are answered.
     ///
     /// # Errors
-    /// [`ServerError`] if the address is taken or the store cannot be opened.
+    /// [`ServerError`] if a declared kind is wrong, the address is taken or the store cannot be
+    /// opened.
     pub async fn start(self) -> Result<ServerHandle, ServerError> {
+        let kinds = Kinds::with_declared(&self.options.kinds)?;
         // The address first: that it is taken shows at once, not after a minute of loading.
         let (address, connections) = match self.listen {
             ListenChoice::Nowhere => (None, futures::stream::pending().boxed()),
@@ -275,7 +284,7 @@ impl ServerBuilder {
         let metrics_address = beside.as_ref().and_then(|b| b.local_addr().ok());
         let (store, owned) = open(self.store).await?;
         let mut options = self.options;
-        gateway::declare_fields(&mut options.service.fields);
+        gateway::declare_fields(&kinds, &mut options.service.fields);
         let hub = Hub::start(store.clone(), options.hub.clone()).await?;
 
         let (phase, _) = watch::channel(Phase::Serving);
@@ -315,6 +324,7 @@ impl ServerBuilder {
             limited.calls.clone(),
             options.requests.request_timeout,
             limited.refusals.clone(),
+            kinds,
         );
         let watch_route = WatchRoute {
             service,
@@ -332,7 +342,7 @@ impl ServerBuilder {
         let connected = Arc::new(ConnectionFigures::new(limited.refusals.clone()));
         let leaving = Arc::new(AtomicBool::new(false));
         let outside = OutsideLayer {
-            metrics: Metrics::new(&hub, rpcs.clone(), connected.clone()),
+            metrics: Metrics::new(&hub, rpcs.clone(), gateway.figures(), connected.clone()),
             probes: Probes::new(hub.clone(), leaving.clone()),
         };
         let traced = options.service.traces.then_some(TraceLayer);

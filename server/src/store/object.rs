@@ -10,6 +10,7 @@ use std::{
 use bytes::Bytes;
 
 use super::{Key, TraceContext};
+use crate::selector::FieldValues;
 
 /// A point in the store's history. One counter for the whole store: each committed batch
 /// takes the next one, and all its events share it (as etcd's revision).
@@ -161,7 +162,7 @@ pub struct Object {
     pub content: Content,
     /// Values of the collection's declared fields, extracted from a JSON value once, when
     /// a field selector first asks.
-    pub(crate) fields: OnceLock<Vec<Option<String>>>,
+    pub(crate) fields: OnceLock<Box<FieldValues>>,
 }
 
 impl Object {

@@ -12,7 +12,7 @@ use listwatch_server::{
     store::{Collection, StoreOptions},
 };
 
-use crate::{limit_flags::Limits, logging::LogFormat};
+use crate::{kinds_file, limit_flags::Limits, logging::LogFormat};
 
 /// The Listwatch server: a versioned object store with List and Watch over gRPC.
 ///
@@ -167,6 +167,11 @@ pub(crate) struct Serve {
     #[arg(long, env = "LISTWATCH_SELECTABLE_FIELDS", value_delimiter = ',', value_parser = field, value_name = "COLLECTION=PATH")]
     pub(crate) selectable_fields: Vec<(Collection, String)>,
 
+    /// Serve the kinds of this file over HTTP beside the built-in ones: a list, YAML or JSON, of
+    /// group, version, resource, kind, namespaced, shortNames, categories, status, fields
+    #[arg(long, env = "LISTWATCH_KINDS", value_name = "FILE")]
+    pub(crate) kinds: Option<PathBuf>,
+
     /// How long open connections get to end when the server is asked to stop; watches end one
     /// after the other over most of it. A second signal stops at once
     #[arg(long, env = "LISTWATCH_SHUTDOWN_GRACE", default_value = "30s", value_parser = duration_or_zero, value_name = "DURATION")]
@@ -232,6 +237,10 @@ impl Serve {
             history_retention: self.history_retention,
             shutdown_grace: self.shutdown_grace,
             cors_allowed_origins: self.cors_allowed_origins.clone(),
+            kinds: match &self.kinds {
+                Some(file) => kinds_file::read(file)?,
+                None => Vec::new(),
+            },
         })
     }
 }

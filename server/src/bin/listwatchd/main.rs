@@ -3,6 +3,7 @@
 mod backup;
 mod config_file;
 mod flags;
+mod kinds_file;
 mod limit_flags;
 mod logging;
 
@@ -10,7 +11,7 @@ use std::{io, process::ExitCode};
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 use flags::{Flags, Serve, Task};
-use listwatch_server::Server;
+use listwatch_server::{Server, ServerError};
 use tokio::sync::watch;
 
 /// A write allocates dozens of small things on one thread that another frees: with this
@@ -75,6 +76,7 @@ fn main() -> ExitCode {
 
 async fn serve(flags: Serve, traces: bool) -> Result<(), String> {
     let (folder, ephemeral) = (flags.data_dir.clone(), flags.ephemeral);
+    let kinds_file = flags.kinds.clone();
     let store_options = flags.store_options();
     let builder = Server::builder().listen(&flags.listen);
     let builder = if ephemeral {
@@ -93,7 +95,13 @@ async fn serve(flags: Serve, traces: bool) -> Result<(), String> {
         .options(options)
         .shutdown(reached(signals.clone(), 1, "going away"))
         .shutdown_now(reached(signals, 2, "ending at once"));
-    let server = builder.start().await.map_err(|error| error.to_string())?;
+    let server = builder
+        .start()
+        .await
+        .map_err(|error| match (error, &kinds_file) {
+            (error @ ServerError::Kind(_), Some(file)) => format!("{}: {error}", file.display()),
+            (error, _) => error.to_string(),
+        })?;
     let address = server
         .local_addr()
         .map(|a| a.to_string())

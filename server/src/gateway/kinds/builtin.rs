@@ -1,12 +1,15 @@
 //! The kinds of Kubernetes that are compiled in.
 //!
 //! One version of each, the stable one: to serve two would need a conversion between them
-//! (`autoscaling/v1` is therefore left out). `events` and `events.events.k8s.io` are two
+//! (`autoscaling/v1` is therefore left out, but for the Scale of `/scale`). `events` and `events.events.k8s.io` are two
 //! collections here, while Kubernetes converts one into the other.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use super::{Kind, MergeKeys, VERBS, VERBS_NAMESPACE};
+use super::{
+    Kind, MergeKeys, VERBS, VERBS_NAMESPACE,
+    scale::{ReplicaSelector, Scaling},
+};
 use crate::store::Collection;
 
 struct Row {
@@ -244,6 +247,7 @@ fn kind(group: &GroupRows, row: &Row) -> Option<Kind> {
         short_names: owned(row.short),
         categories: owned(row.categories),
         status: row.status,
+        scaling: scaling(collection.as_str()),
         verbs: if row.kind == "Namespace" {
             VERBS_NAMESPACE
         } else {
@@ -252,11 +256,24 @@ fn kind(group: &GroupRows, row: &Row) -> Option<Kind> {
         merge_keys: MergeKeys::builtin(collection.as_str()),
         collection,
         builtin: true,
+        is_fixed: true,
         storage: true,
         schema: None,
         columns: Vec::new(),
         selectable: Vec::new(),
+        fields: OnceLock::new(),
     })
+}
+
+fn scaling(collection: &str) -> Option<Scaling> {
+    let selector = match collection {
+        "deployments.apps" | "replicasets.apps" | "statefulsets.apps" => {
+            ReplicaSelector::LabelSelector
+        }
+        "replicationcontrollers" => ReplicaSelector::Labels,
+        _ => return None,
+    };
+    Some(Scaling::builtin(selector))
 }
 
 /// How many there should be.

@@ -1,10 +1,13 @@
-//! Kinds that are described by data: a CustomResourceDefinition, or the configuration.
+//! Kinds that a CustomResourceDefinition describes.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 
-use super::{DeclaredKind, Kind, MergeKeys, PrinterColumn, VERBS};
+use super::{
+    Kind, MergeKeys, PrinterColumn, VERBS,
+    scale::{ReplicaSelector, Scaling},
+};
 use crate::{
     gateway::{
         cause::{Cause, Fault, summary},
@@ -27,6 +30,8 @@ const MAX_VERSIONS: usize = 32;
 const MAX_COLUMNS: usize = 64;
 /// `selectableFields` of one version, as in Kubernetes.
 const MAX_SELECTABLE: usize = 8;
+/// A path of a selectable field, as that of a flag of the server.
+const MAX_PATH_BYTES: usize = 253;
 /// A DNS-1035 label.
 const MAX_LABEL_BYTES: usize = 63;
 
@@ -38,48 +43,6 @@ pub(super) fn kinds(crd: &Value) -> Result<Vec<Kind>, CrdError> {
         causes if causes.is_empty() => Ok(kinds),
         causes => Err(CrdError { causes }),
     }
-}
-
-/// A kind of the configuration, under the same rules.
-pub(super) fn from_declaration(declared: DeclaredKind) -> Result<Kind, CrdError> {
-    let selectable: Vec<Value> = declared
-        .fields
-        .iter()
-        .map(|field| json!({"jsonPath": format!(".{field}")}))
-        .collect();
-    let subresources = if declared.status {
-        json!({"status": {}})
-    } else {
-        json!({})
-    };
-    let described = json!({
-        "metadata": {"name": format!("{}.{}", declared.resource, declared.group)},
-        "spec": {
-            "group": declared.group,
-            "scope": if declared.namespaced { "Namespaced" } else { "Cluster" },
-            "names": {
-                "plural": declared.resource,
-                "kind": declared.kind,
-                "shortNames": declared.short_names,
-                "categories": declared.categories,
-            },
-            "versions": [{
-                "name": declared.version,
-                "served": true,
-                "storage": true,
-                "subresources": subresources,
-                "selectableFields": selectable,
-                "schema": {"openAPIV3Schema": {
-                    "type": "object",
-                    "x-kubernetes-preserve-unknown-fields": true,
-                }},
-            }],
-        },
-    });
-    let kind = kinds(&described)?.pop();
-    kind.ok_or_else(|| CrdError {
-        causes: vec![Cause::required("spec.versions", "")],
-    })
 }
 
 struct Reader {
@@ -166,10 +129,13 @@ impl Reader {
             collection,
             merge_keys: MergeKeys::default(),
             builtin: false,
+            is_fixed: false,
+            scaling: None,
             storage: false,
             schema: None,
             columns: Vec::new(),
             selectable: Vec::new(),
+            fields: OnceLock::new(),
         };
         self.versions(spec, &head)
     }
@@ -208,12 +174,14 @@ impl Reader {
             }
             let columns = self.columns(version, &at);
             let selectable = self.selectable(version, &at);
+            let scaling = self.scaling(version, &at);
             if served {
                 kinds.push(Kind {
                     version: name.to_owned(),
                     status: version
                         .pointer("/subresources/status")
                         .is_some_and(Value::is_object),
+                    scaling,
                     merge_keys: schema.map(MergeKeys::of_schema).unwrap_or_default(),
                     storage,
                     schema: schema.cloned().map(Arc::new),
@@ -284,27 +252,90 @@ impl Reader {
     }
 
     fn selectable(&mut self, version: &Value, at: &str) -> Vec<String> {
-        let mut paths = Vec::new();
+        let schema = version.pointer("/schema/openAPIV3Schema");
+        let mut paths: Vec<String> = Vec::new();
         for (i, field) in self
             .list(version, at, "selectableFields", MAX_SELECTABLE)
             .iter()
             .enumerate()
         {
-            let at = format!("{at}.selectableFields[{i}]");
-            let path = self.text(field, &at, "jsonPath");
-            match path.strip_prefix('.') {
-                Some(plain) if !plain.is_empty() && !plain.contains(['[', '*', '\'']) => {
-                    paths.push(plain.to_owned());
+            let at = format!("{at}.selectableFields[{i}].jsonPath");
+            let path = match field.get("jsonPath") {
+                // So that the field is named with its place in the list.
+                Some(Value::String(path)) if !path.is_empty() => path.as_str(),
+                None | Some(Value::Null | Value::String(_)) => {
+                    self.causes.push(Cause::required(at, ""));
+                    continue;
                 }
-                _ if path.is_empty() => {}
-                _ => self.refuse(
-                    &format!("{at}.jsonPath"),
-                    path,
-                    "must be a plain path of fields",
-                ),
+                Some(other) => {
+                    self.wrong_type(at, other, "must be a string");
+                    continue;
+                }
+            };
+            let Some(plain) = plain_path(path).filter(|plain| plain.len() <= MAX_PATH_BYTES) else {
+                self.refuse(&at, path, "must be a plain path of fields");
+                continue;
+            };
+            if matches!(
+                plain.split('.').next(),
+                Some("metadata" | "apiVersion" | "kind")
+            ) {
+                self.refuse(&at, path, "must not point to fields that every object has");
+            } else if paths.iter().any(|known| known == plain) {
+                let twice = Cause::of_value(Fault::Duplicate, at, &json!(path), "");
+                self.causes.push(twice);
+            } else if let Some(problem) = schema.and_then(|schema| unselectable(schema, plain)) {
+                self.refuse(&at, path, problem);
+            } else {
+                paths.push(plain.to_owned());
             }
         }
         paths
+    }
+
+    fn scaling(&mut self, version: &Value, at: &str) -> Option<Scaling> {
+        let scale = version.pointer("/subresources/scale")?;
+        if scale.is_null() {
+            return None;
+        }
+        let at = format!("{at}.subresources.scale");
+        if !scale.is_object() {
+            self.wrong_type(at, scale, "must be an object");
+            return None;
+        }
+        let wanted = self.text(scale, &at, "specReplicasPath");
+        let wanted = self.path_below(wanted, &format!("{at}.specReplicasPath"), &["spec"]);
+        let present = self.text(scale, &at, "statusReplicasPath");
+        let present = self.path_below(present, &format!("{at}.statusReplicasPath"), &["status"]);
+        let selector = match scale.get("labelSelectorPath") {
+            None | Some(Value::Null) => ReplicaSelector::None,
+            Some(Value::String(path)) if path.is_empty() => ReplicaSelector::None,
+            Some(_) => {
+                let path = self.text(scale, &at, "labelSelectorPath");
+                let field = format!("{at}.labelSelectorPath");
+                ReplicaSelector::Text(self.path_below(path, &field, &["spec", "status"]))
+            }
+        };
+        Some(Scaling {
+            wanted,
+            present,
+            selector,
+            default: None,
+        })
+    }
+
+    /// A path without its leading dot that leads to something below one of these fields.
+    fn path_below(&mut self, path: &str, field: &str, above: &[&str]) -> String {
+        let plain = plain_path(path).filter(|plain| {
+            let first = plain.split_once('.');
+            first.is_some_and(|(first, _)| above.contains(&first))
+        });
+        if plain.is_none() && !path.is_empty() {
+            let above: Vec<String> = above.iter().map(|name| format!(".{name}")).collect();
+            let problem = format!("should be a path of fields under {}", above.join(" or "));
+            self.refuse(field, path, &problem);
+        }
+        plain.unwrap_or_default().to_owned()
     }
 
     /// A field that must be there and be text; empty, with a cause, if it is not.
@@ -382,6 +413,32 @@ impl Reader {
     fn wrong_type(&mut self, field: String, value: &Value, problem: &str) {
         self.causes
             .push(Cause::of_value(Fault::TypeInvalid, field, value, problem));
+    }
+}
+
+/// A path that only names fields, such as `.spec.colour`, without its leading dot.
+fn plain_path(path: &str) -> Option<&str> {
+    let plain = path.strip_prefix('.')?;
+    let is_plain = |step: &str| !step.is_empty() && !step.contains(['[', ']', '*', '\'', '"']);
+    plain.split('.').all(is_plain).then_some(plain)
+}
+
+/// Why no field that a schema describes is at this path, or none that can be selected by.
+fn unselectable(schema: &Value, path: &str) -> Option<&'static str> {
+    let mut at = schema;
+    for step in path.split('.') {
+        match at.get("properties").and_then(|known| known.get(step)) {
+            Some(below) => at = below,
+            // It may be there all the same. (Kubernetes refuses it.)
+            None if at.get("x-kubernetes-preserve-unknown-fields") == Some(&json!(true)) => {
+                return None;
+            }
+            None => return Some("does not refer to a field of the schema"),
+        }
+    }
+    match at.get("type").and_then(Value::as_str) {
+        Some("string" | "boolean" | "integer") => None,
+        _ => Some("must point to a field of type string, boolean or integer"),
     }
 }
 

@@ -3,7 +3,9 @@
 
 mod builtin;
 mod crd;
+mod declared;
 mod merge_keys;
+mod scale;
 
 use std::{
     cmp::Ordering,
@@ -12,14 +14,15 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use serde::Deserialize;
 use serde_json::Value;
 
+pub use self::declared::{DeclarationError, DeclaredKind};
 pub(crate) use self::{
     crd::CrdError,
     merge_keys::{ListRule, MergeKeys},
+    scale::Scaling,
 };
-use crate::store::Collection;
+use crate::{selector::FieldPath, store::Collection};
 
 /// What clients may do with a kind, as discovery names it.
 pub(crate) const VERBS: &[&str] = &[
@@ -36,7 +39,7 @@ pub(crate) const VERBS: &[&str] = &[
 const VERBS_NAMESPACE: &[&str] = &[
     "create", "delete", "get", "list", "patch", "update", "watch",
 ];
-/// The verbs of a `/status` subresource.
+/// The verbs of a subresource: `/status`, `/scale`.
 pub(crate) const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
 
 /// One kind in one version.
@@ -66,14 +69,18 @@ pub(crate) struct Kind {
     /// It has a `/status` subresource: the main resource leaves the status alone, and the
     /// subresource all but the status.
     pub(crate) status: bool,
+    /// It has a `/scale` subresource.
+    pub(crate) scaling: Option<Scaling>,
     /// What clients may do with it.
     pub(crate) verbs: &'static [&'static str],
     /// Where its objects are stored.
     pub(crate) collection: Collection,
     /// How its lists are merged.
     pub(crate) merge_keys: MergeKeys,
-    /// It is compiled in: no configuration and no CustomResourceDefinition may change it.
+    /// It is compiled in: Kubernetes' own types and rules are known for it.
     pub(crate) builtin: bool,
+    /// It is built in or of the configuration: no CustomResourceDefinition may change it.
+    pub(crate) is_fixed: bool,
     /// Of several versions, the one that objects are kept in.
     pub(crate) storage: bool,
     /// The schema that its CustomResourceDefinition gives.
@@ -83,6 +90,9 @@ pub(crate) struct Kind {
     /// Fields beyond `metadata.name` and `metadata.namespace` that field selectors may name
     /// because its CustomResourceDefinition says so; dotted, without a leading dot.
     pub(crate) selectable: Vec<String>,
+    /// All fields that it is selected by, once they have been asked for: those of `selectable`,
+    /// and what the server declares of the collection.
+    pub(crate) fields: OnceLock<Arc<[FieldPath]>>,
 }
 
 /// A column of `additionalPrinterColumns`.
@@ -128,45 +138,12 @@ impl Kind {
     }
 }
 
-/// A kind as the configuration declares it.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(crate) struct DeclaredKind {
-    group: String,
-    version: String,
-    resource: String,
-    kind: String,
-    #[serde(default = "yes")]
-    namespaced: bool,
-    #[serde(default)]
-    short_names: Vec<String>,
-    #[serde(default)]
-    categories: Vec<String>,
-    #[serde(default)]
-    status: bool,
-    #[serde(default)]
-    fields: Vec<String>,
-}
-
-fn yes() -> bool {
-    true
-}
-
-impl TryFrom<DeclaredKind> for Kind {
-    type Error = CrdError;
-
-    /// The same rules as for a CustomResourceDefinition.
-    fn try_from(declared: DeclaredKind) -> Result<Self, CrdError> {
-        crd::from_declaration(declared)
-    }
-}
-
 /// Why kinds were not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum KindsError {
-    /// The resource is one that is compiled in.
-    #[error("{0} is built in and cannot be defined anew")]
-    BuiltIn(String),
+    /// The resource is built in, or of the configuration.
+    #[error("{0} is built in or of the server's configuration, and cannot be defined anew")]
+    Fixed(String),
     /// Another resource of the group has that kind.
     #[error("the kind {kind} of the group {group} is taken by {by}")]
     KindTaken {
@@ -234,9 +211,18 @@ impl Kinds {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Takes away all versions of a resource that is not built in. True if there were any.
+    /// Whether [`Kinds::set`] would take them, as things are.
+    ///
+    /// # Errors
+    /// [`KindsError`]: why not.
+    pub(crate) fn would_take(&self, kinds: &[Kind]) -> Result<(), KindsError> {
+        self.current.load().with(kinds).map(drop)
+    }
+
+    /// Takes away all versions of a resource that is not fixed. True if there were any.
     pub(crate) fn remove(&self, group: &str, resource: &str) -> bool {
-        let is_it = |kind: &Kind| !kind.builtin && kind.group == group && kind.resource == resource;
+        let is_it =
+            |kind: &Kind| !kind.is_fixed && kind.group == group && kind.resource == resource;
         let before = self.current.rcu(|registry| {
             let left = registry.kinds.iter().filter(|kind| !is_it(kind)).cloned();
             Registry::of(left)
@@ -319,9 +305,9 @@ impl Registry {
             }
             if self
                 .in_collection(kind.qualified())
-                .is_some_and(|known| known.builtin)
+                .is_some_and(|known| known.is_fixed)
             {
-                return Err(KindsError::BuiltIn(kind.qualified().to_owned()));
+                return Err(KindsError::Fixed(kind.qualified().to_owned()));
             }
         }
         let stays = |known: &Arc<Kind>| !added.iter().any(|a| a.collection == known.collection);

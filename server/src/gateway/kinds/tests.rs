@@ -18,7 +18,13 @@ fn widgets() -> Value {
                 },
                 {
                     "name": "v1", "served": true, "storage": true,
-                    "schema": {"openAPIV3Schema": {"type": "object"}},
+                    "schema": {"openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {"spec": {"type": "object", "properties": {
+                            "colour": {"type": "string"}, "list": {"type": "array"},
+                            "weight": {"type": "number"},
+                        }}},
+                    }},
                     "subresources": {"status": {}},
                     "selectableFields": [{"jsonPath": ".spec.colour"}],
                     "additionalPrinterColumns": [
@@ -128,7 +134,7 @@ fn what_is_built_in_stays_as_it_is() {
     let refused = kinds.set(&Kinds::from_crd(&crd).unwrap());
     assert_eq!(
         refused,
-        Err(KindsError::BuiltIn("ingresses.networking.k8s.io".into()))
+        Err(KindsError::Fixed("ingresses.networking.k8s.io".into()))
     );
     crd["metadata"]["name"] = json!("ingressez.networking.k8s.io");
     crd["spec"]["names"]["plural"] = json!("ingressez");
@@ -191,6 +197,71 @@ fn a_definition_that_is_wrong_names_every_field_at_fault() {
             json!(".spec.list[0]"),
             "spec.versions[1].selectableFields[0].jsonPath",
         ),
+        (
+            "/spec/versions/1/selectableFields/0/jsonPath",
+            json!(".spec.nothing"),
+            "spec.versions[1].selectableFields[0].jsonPath",
+        ),
+        (
+            "/spec/versions/1/selectableFields/0/jsonPath",
+            json!(".spec.list"),
+            "spec.versions[1].selectableFields[0].jsonPath",
+        ),
+        (
+            "/spec/versions/1/selectableFields/0/jsonPath",
+            json!(".spec.weight"),
+            "spec.versions[1].selectableFields[0].jsonPath",
+        ),
+        (
+            "/spec/versions/1/selectableFields/0/jsonPath",
+            json!(".spec"),
+            "spec.versions[1].selectableFields[0].jsonPath",
+        ),
+        (
+            "/spec/versions/1/selectableFields/0/jsonPath",
+            json!(".spec..colour"),
+            "spec.versions[1].selectableFields[0].jsonPath",
+        ),
+        (
+            "/spec/versions/1/selectableFields/0/jsonPath",
+            json!("spec.colour"),
+            "spec.versions[1].selectableFields[0].jsonPath",
+        ),
+        (
+            "/spec/versions/1/selectableFields/0/jsonPath",
+            json!(".metadata.name"),
+            "spec.versions[1].selectableFields[0].jsonPath",
+        ),
+        (
+            "/spec/versions/1/selectableFields/0/jsonPath",
+            json!(""),
+            "spec.versions[1].selectableFields[0].jsonPath",
+        ),
+        (
+            "/spec/versions/1/selectableFields/0/jsonPath",
+            json!(7),
+            "spec.versions[1].selectableFields[0].jsonPath",
+        ),
+        (
+            "/spec/versions/1/selectableFields/0/jsonPath",
+            json!(null),
+            "spec.versions[1].selectableFields[0].jsonPath",
+        ),
+        (
+            "/spec/versions/1/selectableFields",
+            json!([{"jsonPath": ".spec.colour"}, {"jsonPath": ".spec.colour"}]),
+            "spec.versions[1].selectableFields[1].jsonPath",
+        ),
+        (
+            "/spec/versions/1/selectableFields",
+            json!(vec![json!({"jsonPath": ".spec.colour"}); 9]),
+            "spec.versions[1].selectableFields",
+        ),
+        (
+            "/spec/versions/1/selectableFields",
+            json!({}),
+            "spec.versions[1].selectableFields",
+        ),
     ] {
         let mut crd = widgets();
         *crd.pointer_mut(path).unwrap() = value;
@@ -210,15 +281,71 @@ fn the_configuration_declares_kinds_under_the_same_rules() {
         "status": true, "fields": ["spec.customer"],
     });
     let declared: DeclaredKind = serde_json::from_value(declared).unwrap();
-    let kind = Kind::try_from(declared.clone()).unwrap();
-    assert_eq!(kind.qualified(), "orders.shop.example");
-    assert!(kind.namespaced && kind.status && kind.storage);
+    let kinds = Kinds::with_declared(std::slice::from_ref(&declared)).unwrap();
+    let kind = kinds.in_collection("orders.shop.example").unwrap();
+    assert!(kind.namespaced && kind.status && kind.storage && kind.is_fixed && !kind.builtin);
     assert_eq!(kind.selectable, ["spec.customer"]);
-    let bad = DeclaredKind {
-        resource: "Orders".into(),
-        ..declared
-    };
-    assert!(Kind::try_from(bad).is_err());
+    // No definition takes its place, or takes it away.
+    let mut crd = widgets();
+    crd["metadata"]["name"] = json!("orders.shop.example");
+    crd["spec"]["group"] = json!("shop.example");
+    crd["spec"]["names"] = json!({"plural": "orders", "kind": "Order"});
+    let refused = kinds.set(&Kinds::from_crd(&crd).unwrap());
+    assert_eq!(
+        refused,
+        Err(KindsError::Fixed("orders.shop.example".into()))
+    );
+    assert!(!kinds.remove("shop.example", "orders"));
+    assert_eq!(kinds.in_collection("orders.shop.example"), Some(kind));
+}
+
+#[test]
+fn a_declaration_that_is_wrong_is_named_with_its_fields() {
+    let good = || DeclaredKind::new("shop.example", "v1", "orders", "Order");
+    type Change = fn(&mut DeclaredKind);
+    let cases: [(Change, &str); 11] = [
+        (|k| k.resource = "Orders".into(), "resource: Invalid value"),
+        (|k| k.resource = String::new(), "resource: Required value"),
+        (|k| k.resource = "lines".into(), "kind: Invalid value"),
+        (|k| k.resource = "a".repeat(64), "resource: Invalid value"),
+        (|k| k.kind = "Or der".into(), "kind: Invalid value"),
+        (|k| k.group = "shop".into(), "group: Invalid value"),
+        (|k| k.version = "1".into(), "version: Invalid value"),
+        (
+            |k| k.short_names = vec!["O".into()],
+            "shortNames[0]: Invalid",
+        ),
+        (
+            |k| k.categories = vec![" ".into()],
+            "categories[0]: Invalid",
+        ),
+        (
+            |k| k.fields = vec!["a[0]".into()],
+            "fields[0]: Invalid value",
+        ),
+        (|k| k.fields = vec!["spec.a".into(); 9], "fields: Too long"),
+    ];
+    for (change, expected) in cases {
+        let mut bad = good();
+        change(&mut bad);
+        let error = Kinds::with_declared(&[good(), bad]).unwrap_err();
+        assert_eq!(error.place, 1);
+        assert!(error.problems.contains(expected), "{expected}: {error}");
+    }
+    let twice = Kinds::with_declared(&[good(), good()]).unwrap_err();
+    assert_eq!(
+        twice.to_string(),
+        "kinds[1] (orders.shop.example): resource: Duplicate value: is declared twice"
+    );
+    let builtin = DeclaredKind::new("networking.k8s.io", "v1", "ingresses", "Ingress");
+    let error = Kinds::with_declared(&[builtin]).unwrap_err();
+    assert!(error.problems.contains("is built in"), "{error}");
+    let many: Vec<_> = (0..MAX_KINDS)
+        .map(|n| DeclaredKind::new("shop.example", "v1", format!("r{n}"), format!("K{n}")))
+        .collect();
+    let error = Kinds::with_declared(&many).unwrap_err();
+    assert_eq!(error.place, MAX_KINDS - builtin::rows());
+    assert!(error.problems.contains("limit"), "{error}");
 }
 
 #[test]

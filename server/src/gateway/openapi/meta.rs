@@ -1,4 +1,5 @@
-//! The schemas of what all objects share: ObjectMeta and what it is made of.
+//! The schemas of what all objects share: ObjectMeta and what it is made of, and values that
+//! are written in a way of their own.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +9,10 @@ const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const OWNER_REFERENCE: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference";
 const MANAGED_FIELDS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry";
 const FIELDS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1";
-const TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Time";
+pub(super) const TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Time";
+pub(super) const MICRO_TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime";
+pub(super) const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
+pub(super) const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
 
 /// The field of an object that its ObjectMeta is in.
 pub(super) fn metadata(dialect: Dialect) -> Value {
@@ -65,6 +69,30 @@ pub(super) fn schemas(dialect: Dialect) -> Map<String, Value> {
                 "description": "A point in time as RFC 3339 writes it, to the second.",
                 "type": "string",
                 "format": "date-time",
+            }),
+        ),
+        (
+            MICRO_TIME,
+            json!({
+                "description": "A point in time as RFC 3339 writes it, to the microsecond.",
+                "type": "string",
+                "format": "date-time",
+            }),
+        ),
+        (
+            QUANTITY,
+            json!({
+                "description": "An amount: a number and what it is multiplied with, as in \
+                                `100m`, `2Gi` and `1e3`.",
+                "type": "string",
+            }),
+        ),
+        (
+            INT_OR_STRING,
+            json!({
+                "description": "A number, or a text such as a port's name or a percentage.",
+                "type": "string",
+                "format": "int-or-string",
             }),
         ),
     ]

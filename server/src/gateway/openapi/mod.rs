@@ -4,29 +4,51 @@
 //! - `create` and `apply` look into `/openapi/v3/…` whether the `PATCH` of the kind knows the
 //!   parameters `fieldValidation` and `dryRun`; then the server validates.
 //! - `apply` computes its patch by the schema, if that document says that `PATCH` takes
-//!   strategic merge patches. Ours does not say so: these schemas do not describe what is
-//!   below `spec`, and kubectl's own types do.
+//!   strategic merge patches. Ours does not say so: kubectl's own types know it as well.
 //! - `explain` finds the kind of a resource among the paths of `/openapi/v3/…`, then its schema.
-//! - `/openapi/v2` is asked for as protobuf only, by kubectl before 1.27, and later where v3
-//!   did not help. That form is answered 406 ([`is_json_accepted`]), upon which kubectl uses its own
-//!   types; others get the JSON.
+//! - `/openapi/v2` is asked for as Protobuf only, by kubectl before 1.27 (tried with 1.20, which
+//!   validates and explains by it), and later where v3 did not help; others get the JSON.
 
 mod meta;
+mod protobuf;
 mod schema;
 
 use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
-pub(crate) use self::schema::top_level_fields;
 use super::{
     kinds::{Kind, Registry},
     media,
 };
 
-/// A client that sends this `Accept` header can read JSON. Those that ask for protobuf only
-/// would take JSON for damaged protobuf.
-pub(crate) fn is_json_accepted(accept: &str) -> bool {
-    accept.trim().is_empty() || media::ranges(accept).any(|range| range.takes_json())
+/// The forms that the document of OpenAPI 2 comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Json,
+    Protobuf,
+}
+
+impl Form {
+    pub(crate) const ACCEPTED: &str =
+        "application/json, application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
+    /// The first that an `Accept` header names; `None`: neither.
+    pub(crate) fn accepted(accept: &str) -> Option<Self> {
+        if accept.trim().is_empty() {
+            return Some(Self::Json);
+        }
+        media::ranges(accept).find_map(|range| match range.media {
+            protobuf::ASKED | protobuf::ANSWERED => Some(Self::Protobuf),
+            _ => range.takes_json().then_some(Self::Json),
+        })
+    }
+
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Protobuf => protobuf::ANSWERED,
+        }
+    }
 }
 
 /// Which OpenAPI: they name and place schemas differently.
@@ -72,11 +94,20 @@ pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Optio
 }
 
 /// `/openapi/v2`: everything.
-pub(crate) fn everything(registry: &Registry) -> Value {
+pub(crate) fn everything_as(form: Form, registry: &Registry) -> Vec<u8> {
+    let document = everything(registry);
+    match form {
+        Form::Json => document.to_string().into(),
+        Form::Protobuf => protobuf::encode(&document),
+    }
+}
+
+fn everything(registry: &Registry) -> Value {
     let mut definitions = meta::schemas(Dialect::V2);
     let mut paths = Map::new();
     for kind in registry.kinds() {
         definitions.insert(schema::name(kind), schema::of(kind, Dialect::V2));
+        schema::add_messages(kind, Dialect::V2, &mut definitions);
         paths.extend(operations(kind, Dialect::V2));
     }
     json!({
@@ -94,6 +125,7 @@ fn document_of(kinds: &[std::sync::Arc<Kind>]) -> Value {
     let mut paths = Map::new();
     for kind in kinds {
         schemas.insert(schema::name(kind), schema::of(kind, Dialect::V3));
+        schema::add_messages(kind, Dialect::V3, &mut schemas);
         paths.extend(operations(kind, Dialect::V3));
     }
     json!({

@@ -1,126 +1,19 @@
-//! The schema of a kind: its own fields by name, and below them whatever there is.
+//! The schema of a kind: of a built-in one by the table of its messages, of others what their
+//! definition says.
 
 use serde_json::{Map, Value, json};
 
 use super::{Dialect, meta};
-use crate::gateway::kinds::Kind;
-
-/// What a field of a built-in kind holds.
-#[derive(Clone, Copy)]
-enum Holds {
-    Anything,
-    Object,
-    List,
-    Text,
-    Texts,
-    Flag,
-    Number,
-}
-
-use Holds::{Anything, Flag, List, Number, Object, Text, Texts};
-
-type Fields = &'static [(&'static str, Holds)];
-
-const SPEC: Fields = &[("spec", Object)];
-const SPEC_AND_STATUS: Fields = &[("spec", Object), ("status", Object)];
-const BINDING: Fields = &[("roleRef", Object), ("subjects", List)];
-const EVENT: Fields = &[
-    ("action", Text),
-    ("count", Number),
-    ("eventTime", Text),
-    ("firstTimestamp", Text),
-    ("involvedObject", Object),
-    ("lastTimestamp", Text),
-    ("message", Text),
-    ("reason", Text),
-    ("related", Object),
-    ("reportingComponent", Text),
-    ("reportingInstance", Text),
-    ("series", Object),
-    ("source", Object),
-    ("type", Text),
-];
-const NEW_EVENT: Fields = &[
-    ("action", Text),
-    ("deprecatedCount", Number),
-    ("deprecatedFirstTimestamp", Text),
-    ("deprecatedLastTimestamp", Text),
-    ("deprecatedSource", Object),
-    ("eventTime", Text),
-    ("note", Text),
-    ("reason", Text),
-    ("regarding", Object),
-    ("related", Object),
-    ("reportingController", Text),
-    ("reportingInstance", Text),
-    ("series", Object),
-    ("type", Text),
-];
-const STORAGE_CLASS: Fields = &[
-    ("allowVolumeExpansion", Flag),
-    ("allowedTopologies", List),
-    ("mountOptions", List),
-    ("parameters", Texts),
-    ("provisioner", Text),
-    ("reclaimPolicy", Text),
-    ("volumeBindingMode", Text),
-];
-
-fn fields(kind: &Kind) -> Fields {
-    match kind.qualified() {
-        "configmaps" => &[("binaryData", Texts), ("data", Texts), ("immutable", Flag)],
-        "endpoints" => &[("subsets", List)],
-        "events" => EVENT,
-        "podtemplates" => &[("template", Object)],
-        "secrets" => &[
-            ("data", Texts),
-            ("immutable", Flag),
-            ("stringData", Texts),
-            ("type", Text),
-        ],
-        "serviceaccounts" => &[
-            ("automountServiceAccountToken", Flag),
-            ("imagePullSecrets", List),
-            ("secrets", List),
-        ],
-        "controllerrevisions.apps" => &[("data", Anything), ("revision", Number)],
-        "events.events.k8s.io" => NEW_EVENT,
-        "roles.rbac.authorization.k8s.io" => &[("rules", List)],
-        "clusterroles.rbac.authorization.k8s.io" => &[("aggregationRule", Object), ("rules", List)],
-        "rolebindings.rbac.authorization.k8s.io"
-        | "clusterrolebindings.rbac.authorization.k8s.io" => BINDING,
-        "csistoragecapacities.storage.k8s.io" => &[
-            ("capacity", Anything),
-            ("maximumVolumeSize", Anything),
-            ("nodeTopology", Object),
-            ("storageClassName", Text),
-        ],
-        "storageclasses.storage.k8s.io" => STORAGE_CLASS,
-        "volumeattributesclasses.storage.k8s.io" => &[("driverName", Text), ("parameters", Texts)],
-        "endpointslices.discovery.k8s.io" => {
-            &[("addressType", Text), ("endpoints", List), ("ports", List)]
-        }
-        _ if kind.status => SPEC_AND_STATUS,
-        _ => SPEC,
-    }
-}
-
-/// The fields that an object of a built-in kind has beside `apiVersion`, `kind` and
-/// `metadata`: any other is unknown. `None` for a kind that is not built in.
-pub(crate) fn top_level_fields(kind: &Kind) -> Option<impl Iterator<Item = &'static str>> {
-    kind.builtin
-        .then(|| fields(kind).iter().map(|(name, _)| *name))
-}
+use crate::gateway::{
+    kinds::Kind,
+    messages::{self, Field, Holds, Many, Message},
+};
 
 /// The name of a kind's schema, as Kubernetes makes them.
 pub(super) fn name(kind: &Kind) -> String {
     let Kind { version, .. } = kind;
     if kind.builtin {
-        let group = match kind.group.split('.').next() {
-            None | Some("") => "core",
-            Some(first) => first,
-        };
-        return format!("io.k8s.api.{group}.{version}.{}", kind.kind);
+        return messages::name_of(kind);
     }
     let mut reversed: Vec<&str> = kind.group.split('.').collect();
     reversed.reverse();
@@ -137,18 +30,14 @@ pub(super) fn of(kind: &Kind, dialect: Dialect) -> Value {
         // Only the third version can say all that a definition's schema says.
         (Some(given), Dialect::V3) => given.as_object().cloned().unwrap_or_default(),
         (Some(_), Dialect::V2) => open(),
-        (None, _) => {
-            let properties: Map<String, Value> = fields(kind)
-                .iter()
-                .map(|(name, holds)| ((*name).to_owned(), field(kind, name, *holds)))
-                .collect();
-            let mut schema = Map::new();
-            let description = format!("An object of the kind {}.", kind.kind);
-            schema.insert("description".into(), json!(description));
-            schema.insert("properties".into(), Value::Object(properties));
-            schema
-        }
+        (None, _) => match messages::of_kind(kind) {
+            Some(message) => of_message(message, dialect),
+            None => open(),
+        },
     };
+    let description = format!("An object of the kind {}.", kind.kind);
+    let told = schema.entry("description");
+    told.or_insert_with(|| description.into());
     schema.insert("type".into(), json!("object"));
     let gvk = json!([group_version_kind(kind)]);
     schema.insert("x-kubernetes-group-version-kind".into(), gvk);
@@ -172,24 +61,83 @@ fn open() -> Map<String, Value> {
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 
-fn field(kind: &Kind, name: &str, holds: Holds) -> Value {
-    let description = match name {
-        "spec" => format!("The desired state of the {}.", kind.kind),
-        "status" => format!("What is known of the {}'s actual state.", kind.kind),
-        name => format!("The {name} of the {}.", kind.kind),
-    };
-    let mut schema = match holds {
-        Anything => json!({}),
-        Object => json!({"type": "object"}),
-        List => json!({"type": "array", "items": {PRESERVE: true}}),
-        Text => json!({"type": "string"}),
-        Texts => json!({"type": "object", "additionalProperties": {"type": "string"}}),
-        Flag => json!({"type": "boolean"}),
-        Number => json!({"type": "integer"}),
-    };
-    schema["description"] = json!(description);
-    if matches!(holds, Anything | Object) {
-        schema[PRESERVE] = json!(true);
+/// Adds the schemas of the messages that are in the objects of a kind.
+pub(super) fn add_messages(kind: &Kind, dialect: Dialect, schemas: &mut Map<String, Value>) {
+    let mut left: Vec<&'static Message> = messages::of_kind(kind).into_iter().collect();
+    while let Some(message) = left.pop() {
+        for field in message.json_fields() {
+            let Holds::Message(name) = field.holds else {
+                continue;
+            };
+            // Those of all objects are told with more words.
+            if let Some(inner) = messages::message(name)
+                && !schemas.contains_key(name)
+            {
+                schemas.insert(name.to_owned(), of_message(inner, dialect).into());
+                left.push(inner);
+            }
+        }
+    }
+}
+
+fn of_message(message: &'static Message, dialect: Dialect) -> Map<String, Value> {
+    let fields = message.json_fields();
+    let required: Vec<&str> = fields
+        .iter()
+        .filter(|field| field.required)
+        .map(|field| field.name)
+        .collect();
+    let properties: Map<String, Value> = fields
+        .iter()
+        .map(|field| (field.name.to_owned(), of_field(field, dialect)))
+        .collect();
+    let mut schema = Map::new();
+    schema.insert("type".into(), json!("object"));
+    schema.insert("properties".into(), properties.into());
+    if !required.is_empty() {
+        schema.insert("required".into(), json!(required));
     }
     schema
+}
+
+fn of_field(field: &Field, dialect: Dialect) -> Value {
+    let one = of_value(field.holds, dialect);
+    let mut schema = match field.many {
+        Many::One => return one,
+        Many::List => json!({"type": "array", "items": one}),
+        Many::Map => json!({"type": "object", "additionalProperties": one}),
+    };
+    if !field.list_type.is_empty() {
+        schema["x-kubernetes-list-type"] = json!(field.list_type);
+    }
+    if !field.list_keys.is_empty() {
+        schema["x-kubernetes-list-map-keys"] = json!(field.list_keys);
+    }
+    if !field.patch_strategy.is_empty() {
+        schema["x-kubernetes-patch-strategy"] = json!(field.patch_strategy);
+    }
+    if !field.patch_key.is_empty() {
+        schema["x-kubernetes-patch-merge-key"] = json!(field.patch_key);
+    }
+    schema
+}
+
+fn of_value(holds: Holds, dialect: Dialect) -> Value {
+    match holds {
+        Holds::Text => json!({"type": "string"}),
+        Holds::Flag => json!({"type": "boolean"}),
+        Holds::Int32 => json!({"type": "integer", "format": "int32"}),
+        Holds::Int64 => json!({"type": "integer", "format": "int64"}),
+        Holds::Double => json!({"type": "number", "format": "double"}),
+        Holds::Bytes => json!({"type": "string", "format": "byte"}),
+        Holds::Time => dialect.reference(meta::TIME),
+        Holds::MicroTime => dialect.reference(meta::MICRO_TIME),
+        Holds::Quantity => dialect.reference(meta::QUANTITY),
+        Holds::IntOrString => dialect.reference(meta::INT_OR_STRING),
+        // These may be of several types.
+        Holds::Raw | Holds::SchemaOrList | Holds::SchemaOrFlag | Holds::SchemaOrTexts => {
+            json!({PRESERVE: true})
+        }
+        Holds::Message(name) => dialect.reference(name),
+    }
 }

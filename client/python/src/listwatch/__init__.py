@@ -1,0 +1,140 @@
+"""The Python client of Listwatch: versioned objects, and streams of their changes.
+
+For threads here, for asyncio in :mod:`listwatch.aio`. Messages of the API are in
+:mod:`listwatch.v1`.
+"""
+
+from listwatch import v1
+from listwatch.backoff import Backoff, BackoffOptions
+from listwatch.client import Client
+from listwatch.errors import (
+    AlreadyExists,
+    Conflict,
+    DataLoss,
+    DeadlineExceeded,
+    Exhausted,
+    Expired,
+    FutureRevision,
+    Interrupted,
+    InvalidRequest,
+    ListwatchError,
+    NotFound,
+    PermissionDenied,
+    ProtocolBreach,
+    ReflectorStopped,
+    ServerFault,
+    Unauthenticated,
+    Unavailable,
+    Unimplemented,
+    WaitTimeout,
+    WatchEnded,
+    WatchExpired,
+    WatchRefused,
+)
+from listwatch.events import (
+    Apply,
+    Bookmark,
+    CaughtUp,
+    Cause,
+    Change,
+    Delete,
+    DeleteCause,
+    Disconnected,
+    Event,
+    InitApply,
+    InitBegin,
+    InitDone,
+    ManifestBegin,
+    NetBegin,
+    Point,
+    Resumed,
+    Unchanged,
+)
+from listwatch.listing import Listing
+from listwatch.options import (
+    AfterRevision,
+    AfterToken,
+    InitialState,
+    Now,
+    OnExpired,
+    Start,
+    WatchOptions,
+)
+from listwatch.pages import Pages
+from listwatch.reflection.notices import Notice, ObjectChanged, Synced
+from listwatch.reflection.objects import Object, ObjectKey, Undecodable
+from listwatch.reflection.snapshot import Snapshot
+from listwatch.reflection.status import Connection, Status
+from listwatch.reflector import Reflector, Subscription
+from listwatch.selection import key, resource, select
+from listwatch.watcher import Watcher
+
+__all__ = [
+    "AfterRevision",
+    "AfterToken",
+    "AlreadyExists",
+    "Apply",
+    "Backoff",
+    "BackoffOptions",
+    "Bookmark",
+    "CaughtUp",
+    "Cause",
+    "Change",
+    "Client",
+    "Conflict",
+    "Connection",
+    "DataLoss",
+    "DeadlineExceeded",
+    "Delete",
+    "DeleteCause",
+    "Disconnected",
+    "Event",
+    "Exhausted",
+    "Expired",
+    "FutureRevision",
+    "InitApply",
+    "InitBegin",
+    "InitDone",
+    "InitialState",
+    "Interrupted",
+    "InvalidRequest",
+    "Listing",
+    "ListwatchError",
+    "ManifestBegin",
+    "NetBegin",
+    "NotFound",
+    "Notice",
+    "Now",
+    "Object",
+    "ObjectChanged",
+    "ObjectKey",
+    "OnExpired",
+    "Pages",
+    "PermissionDenied",
+    "Point",
+    "ProtocolBreach",
+    "Reflector",
+    "ReflectorStopped",
+    "Resumed",
+    "ServerFault",
+    "Snapshot",
+    "Start",
+    "Status",
+    "Subscription",
+    "Synced",
+    "Unauthenticated",
+    "Unavailable",
+    "Unchanged",
+    "Undecodable",
+    "Unimplemented",
+    "WaitTimeout",
+    "WatchEnded",
+    "WatchExpired",
+    "WatchOptions",
+    "WatchRefused",
+    "Watcher",
+    "key",
+    "resource",
+    "select",
+    "v1",
+]

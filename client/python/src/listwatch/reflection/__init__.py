@@ -1,0 +1,1 @@
+"""What both reflectors are made of: the copy, its snapshots and what is told of its changes."""

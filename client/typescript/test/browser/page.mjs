@@ -1,0 +1,3 @@
+import * as listwatch from "listwatch/web";
+
+globalThis.listwatch = listwatch;
