@@ -134,9 +134,6 @@ class Scripted:
             if isinstance(item, dict):
                 if "headers" in item:
                     context.send_initial_metadata(())
-                elif "many" in item:
-                    for revision in range(item["from"], item["from"] + item["many"]):
-                        yield words.response([item["event"].format(revision)])
                 else:
                     self._pause(item, attempt)
             else:

@@ -96,6 +96,7 @@ pub struct Failure {
 struct Inner {
     status: Status,
     reason: ErrorReason,
+    reason_name: String,
     metadata: HashMap<String, String>,
     retry_after: Option<Duration>,
 }
@@ -118,6 +119,14 @@ impl Failure {
     #[must_use]
     pub fn reason(&self) -> ErrorReason {
         self.inner.reason
+    }
+
+    /// The reason as the server wrote it, such as `REVISION_COMPACTED`: also one of a newer
+    /// server, which [`Failure::reason`] does not know. Empty where the error is not
+    /// Listwatch's own.
+    #[must_use]
+    pub fn reason_name(&self) -> &str {
+        &self.inner.reason_name
     }
 
     /// `ErrorInfo.metadata`: which keys there are says the comment on each [`ErrorReason`].
@@ -205,8 +214,8 @@ impl ClientError {
             Self::Protocol(_) => Code::Internal,
             // tonic says CANCELLED of a deadline that it keeps itself.
             Self::Timeout(_) => Code::DeadlineExceeded,
-            // And UNKNOWN of a connection that broke before there was an answer.
-            Self::Interrupted(failure) if failure.code() == Code::Unknown => Code::Unavailable,
+            // And UNKNOWN, CANCELLED or INTERNAL of a connection that broke, by how it broke.
+            Self::Interrupted(failure) if is_of_transport(failure.status()) => Code::Unavailable,
             other => other.failure().map_or(Code::Unknown, Failure::code),
         }
     }
@@ -249,16 +258,18 @@ impl From<Status> for ClientError {
         let reason = info
             .and_then(|info| ErrorReason::from_str_name(&format!("ERROR_REASON_{}", info.reason)))
             .unwrap_or(ErrorReason::Unspecified);
+        let reason_name = info.map(|info| info.reason.clone()).unwrap_or_default();
         let metadata = info.map(|info| info.metadata.clone()).unwrap_or_default();
         let retry_after = details.retry_info().and_then(|retry| retry.retry_delay);
         let explained = info.is_some();
         let timed_out = caused_by::<tonic::TimeoutExpired>(&status);
         let code = status.code();
-        let of_transport = std::error::Error::source(&status).is_some();
+        let of_transport = is_of_transport(&status);
         let failure = Failure {
             inner: Box::new(Inner {
                 status,
                 reason,
+                reason_name,
                 metadata,
                 retry_after,
             }),
@@ -289,6 +300,11 @@ impl From<Status> for ClientError {
             Code::Ok | Code::Unknown | Code::Internal => Self::Other(failure),
         }
     }
+}
+
+/// Whether no server sent it: the transport made it of an error of its own.
+fn is_of_transport(status: &Status) -> bool {
+    std::error::Error::source(status).is_some()
 }
 
 fn caused_by<E: std::error::Error + 'static>(status: &Status) -> bool {

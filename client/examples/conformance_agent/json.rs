@@ -3,9 +3,9 @@
 use std::{sync::Arc, sync::LazyLock, time::Duration};
 
 use listwatch_client::{
-    ClientError, WatchOptions,
+    ClientError, Failure, WatchOptions,
     backoff::BackoffOptions,
-    v1::{CatchUp, DeliveryMode, ErrorReason, FILE_DESCRIPTOR_SET, Selector, View},
+    v1::{CatchUp, DeliveryMode, FILE_DESCRIPTOR_SET, Selector, View},
     watcher::{OnExpired, ResumeToken, Start},
 };
 use prost::Message;
@@ -85,13 +85,9 @@ fn duration(value: &Value) -> Option<Duration> {
 
 pub(crate) fn error_json(error: &ClientError) -> Value {
     let failure = error.failure();
-    let reason = match error.reason() {
-        ErrorReason::Unspecified => "",
-        reason => reason.as_str_name().trim_start_matches("ERROR_REASON_"),
-    };
     json!({
         "code": code_name(error.code()),
-        "reason": reason,
+        "reason": failure.map_or("", Failure::reason_name),
         "message": failure.map_or_else(|| error.to_string(), |failure| failure.message().into()),
         "metadata": failure.map(|failure| failure.metadata().clone()).unwrap_or_default(),
         "retry_after": error.retry_after().map(milliseconds),

@@ -33,6 +33,15 @@ async fn errors_carry_reason_metadata_and_delay() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reason_of_a_newer_server_can_be_read() {
+    let mock = Mock::start().await;
+    mock.fail_next([refusal(Code::Internal, "SOMETHING_NEW", None)]);
+    let error = mock.client.get(GetRequest::default()).await.unwrap_err();
+    assert_eq!(error.reason(), ErrorReason::Unspecified);
+    assert_eq!(error.failure().unwrap().reason_name(), "SOMETHING_NEW");
+}
+
+#[tokio::test(start_paused = true)]
 async fn every_code_has_the_variant_that_says_what_to_do() {
     let mock = Mock::start().await;
     let table = [
