@@ -91,6 +91,8 @@ def resource(word, named):
         create_revision=int(named.get("created", 1)),
         value=value,
     )
+    if "time" in named:
+        made.update_time.seconds = int(named["time"])
     if named.get("key") != "none":
         made.key.CopyFrom(pb.Key(**key(name)))
     return made

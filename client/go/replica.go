@@ -174,7 +174,7 @@ func (r *replica[T]) delete(resource *Resource) {
 func (r *replica[T]) unchanged(resource *Resource) applied {
 	key := objectKeyOf(resource.GetKey())
 	held, ok := r.current.get(key)
-	if !ok || !held.isVersion(resource) {
+	if !ok || !held.isNamedBy(resource) {
 		return appliedContradiction
 	}
 	if r.stage == stageManifest {

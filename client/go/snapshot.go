@@ -22,8 +22,17 @@ func (o *Object[T]) UID() string { return o.Resource.GetUid() }
 // Revision is that of the last write: use it as if_revision.
 func (o *Object[T]) Revision() int64 { return o.Resource.GetRevision() }
 
-func (o *Object[T]) isVersion(resource *Resource) bool {
+// isNamedBy tells whether a manifest, which has no times, means this version.
+func (o *Object[T]) isNamedBy(resource *Resource) bool {
 	return o.UID() == resource.GetUid() && o.Revision() == resource.GetRevision()
+}
+
+// isVersion compares the time too: a store that was restored from a backup gives revisions
+// out a second time.
+func (o *Object[T]) isVersion(resource *Resource) bool {
+	one, other := o.Resource.GetUpdateTime(), resource.GetUpdateTime()
+	return o.isNamedBy(resource) &&
+		one.GetSeconds() == other.GetSeconds() && one.GetNanos() == other.GetNanos()
 }
 
 // sameObject tells whether both are the same version, or both are absent.

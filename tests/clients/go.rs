@@ -9,12 +9,7 @@ use crate::harness::{
 };
 
 fn go(arguments: &[&str]) -> Command {
-    let mut go = Command::new("go");
-    go.args(arguments).current_dir(source("go"));
-    go.env("GOFLAGS", "-mod=readonly -buildvcs=false");
-    // From 1.21 on, it fetches the version that go.mod names if it is older.
-    go.env("GOTOOLCHAIN", "auto");
-    go
+    tools::go(&source("go"), arguments)
 }
 
 pub async fn agent() -> AgentCommand {

@@ -18,13 +18,7 @@ async fn built() -> &'static Path {
 
 async fn build() -> PathBuf {
     let (from, folder) = (source("typescript"), made("typescript-client"));
-    let complete = folder.join("complete");
-    let lock = fs::read(from.join("package-lock.json")).unwrap();
-    let is_installed = fs::read(&complete).ok().as_ref() == Some(&lock);
-    if !is_installed {
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
-    }
+    tools::npm_ci(&from, &folder).await;
     for entry in fs::read_dir(&from).unwrap() {
         let name = entry.unwrap().file_name();
         if ["node_modules", "dist", "build"]
@@ -35,11 +29,6 @@ async fn build() -> PathBuf {
             let mut cp = Command::new("cp");
             tools::run("cp", cp.arg("-R").arg(from.join(&name)).arg(&folder)).await;
         }
-    }
-    if !is_installed {
-        let mut npm = npm(&folder, &["ci", "--no-audit", "--no-fund"]);
-        tools::run("npm", &mut npm).await;
-        fs::write(&complete, lock).unwrap();
     }
     tools::run("npm", &mut npm(&folder, &["run", "build"])).await;
     folder

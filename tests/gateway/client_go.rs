@@ -17,12 +17,8 @@ async fn program() -> &'static Path {
 pub async fn build(name: &str, package: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kubernetes-go");
     let program = folder.join(name);
-    let mut go = Command::new("go");
-    go.args(["build", "-o"]).arg(&program).arg(package);
-    go.env("GOFLAGS", "-mod=readonly -buildvcs=false");
-    // From 1.21 on, it fetches the version that go.mod names if it is older.
-    go.env("GOTOOLCHAIN", "auto");
-    tools::run("Go", go.current_dir(sources("go"))).await;
+    let mut go = tools::go(&sources("go"), &["build", "-o"]);
+    tools::run("Go", go.arg(&program).arg(package)).await;
     program
 }
 

@@ -20,19 +20,7 @@ async fn program() -> &'static Path {
 async fn install() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kubernetes-node");
     let from = sources("node");
-    let complete = folder.join("complete");
-    let lock = fs::read(from.join("package-lock.json")).unwrap();
-    if fs::read(&complete).ok().as_ref() != Some(&lock) {
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
-        for file in ["package.json", "package-lock.json"] {
-            fs::copy(from.join(file), folder.join(file)).unwrap();
-        }
-        let mut npm = Command::new("npm");
-        npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
-        tools::run("npm", npm.current_dir(&folder)).await;
-        fs::write(&complete, lock).unwrap();
-    }
+    tools::npm_ci(&from, &folder).await;
     let mut node = Command::new("node");
     tools::run("Node 20 or later", node.arg("--version")).await;
     let program = folder.join("informer.mjs");

@@ -1,6 +1,6 @@
 //! Bodies in Kubernetes' Protobuf: what kubectl and client-go's typed clients send.
 
-use std::process::Stdio;
+use std::{fs, path::Path, process::Stdio};
 
 use http::Method;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use super::{
     client_go,
     kubectl::Kubectl,
 };
-use crate::harness::PATIENCE;
+use crate::harness::{PATIENCE, tools};
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
@@ -227,4 +227,21 @@ async fn a_defined_kind_takes_no_protobuf() {
     let tabs = "/apis/example.com/v1/tabs";
     let refusal = kube.ask(Method::POST, tabs, &headers, tab).await;
     assert_eq!(refusal.failure(), refused(415, "UnsupportedMediaType"));
+}
+
+#[tokio::test]
+async fn the_table_of_messages_is_what_its_script_makes() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let kinds = "../../server/src/gateway/kinds/builtin.rs";
+    let mut script = tools::go(
+        &root.join("scripts/kubernetes-fields"),
+        &["run", ".", kinds],
+    );
+    let made = tools::run("Go", &mut script).await;
+    let table = root.join("server/src/gateway/messages/fields.txt");
+    let kept = fs::read_to_string(table).unwrap();
+    assert!(
+        made == kept,
+        "fields.txt is not what scripts/kubernetes-fields makes"
+    );
 }

@@ -25,6 +25,35 @@ pub async fn run(tool: &str, command: &mut Command) -> String {
     out.into_owned()
 }
 
+/// Go, in a module's folder, with the versions that its go.mod and go.sum name.
+pub fn go(module: &Path, arguments: &[&str]) -> Command {
+    let mut go = Command::new("go");
+    go.args(arguments).current_dir(module);
+    go.env("GOFLAGS", "-mod=readonly -buildvcs=false");
+    // From 1.21 on, it fetches the version that go.mod names if it is older.
+    go.env("GOTOOLCHAIN", "auto");
+    go
+}
+
+/// A folder with what a package of npm's depends on, by its lock file. It is emptied and filled anew
+/// when that has changed.
+pub async fn npm_ci(package: &Path, folder: &Path) {
+    let complete = folder.join("complete");
+    let lock = fs::read(package.join("package-lock.json")).unwrap();
+    if fs::read(&complete).ok().as_ref() == Some(&lock) {
+        return;
+    }
+    let _ = fs::remove_dir_all(folder);
+    fs::create_dir_all(folder).unwrap();
+    for file in ["package.json", "package-lock.json"] {
+        fs::copy(package.join(file), folder.join(file)).unwrap();
+    }
+    let mut npm = Command::new("npm");
+    npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
+    run("npm", npm.current_dir(folder)).await;
+    fs::write(&complete, lock).unwrap();
+}
+
 /// A Python environment with these packages, and its interpreter. They are fetched the first
 /// time and kept for the next.
 pub async fn python_with(name: &str, packages: &[&str]) -> (PathBuf, PathBuf) {

@@ -19,6 +19,8 @@ use crate::bench::{
     server::Server,
 };
 
+/// So many of the objects that were written are deleted in one call.
+const DELETED_AT_A_TIME: usize = 100;
 /// How long taking away what was written may take.
 const CLEARING: Duration = Duration::from_secs(300);
 /// Watches that share a connection, where they can.
@@ -332,15 +334,18 @@ impl Host {
     }
 
     /// Page by page: a kube-apiserver may delete no more than a hundred objects a second, and
-    /// answers when it has.
+    /// answers when it has. Not every server says in its answer whether there are more.
     async fn take_away(&self, objects: &Objects) -> Result<(), String> {
-        let page = format!("{}?gracePeriodSeconds=0&limit=1000", objects.path());
+        let path = objects.path();
+        let page = format!("{path}?gracePeriodSeconds=0&limit={DELETED_AT_A_TIME}");
+        let rest = format!("{path}?limit=1");
         loop {
             let deleted = self.site.call(Method::DELETE, &page, Bytes::new()).await;
-            let deleted = deleted.map_err(|refused| refused.why)?;
-            match deleted["items"].as_array() {
-                Some(items) if !items.is_empty() => {}
-                _ => return Ok(()),
+            deleted.map_err(|refused| refused.why)?;
+            let left = self.site.call(Method::GET, &rest, Bytes::new()).await;
+            let left = left.map_err(|refused| refused.why)?;
+            if left["items"].as_array().is_none_or(Vec::is_empty) {
+                return Ok(());
             }
         }
     }

@@ -42,7 +42,7 @@ pub(crate) fn check(
 fn doubled(media_type: &str, body: &[u8]) -> Vec<String> {
     let mut told = Vec::new();
     let walk = Walk {
-        at: "",
+        at: &At::Whole,
         told: &mut told,
     };
     let is_yaml = media_type.ends_with("yaml");
@@ -61,8 +61,26 @@ fn doubled(media_type: &str, body: &[u8]) -> Vec<String> {
     }
 }
 
+/// Where a value is. Its path is written only if it is told, which is rare: every body that is
+/// written passes here.
+enum At<'a> {
+    Whole,
+    Field(&'a At<'a>, &'a str),
+    Item(&'a At<'a>, usize),
+}
+
+impl At<'_> {
+    fn path(&self) -> String {
+        match self {
+            Self::Whole => String::new(),
+            Self::Field(above, name) => join(&above.path(), name),
+            Self::Item(above, place) => item(&above.path(), *place),
+        }
+    }
+}
+
 struct Walk<'a> {
-    at: &'a str,
+    at: &'a At<'a>,
     told: &'a mut Vec<String>,
 }
 
@@ -107,7 +125,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         for place in 0.. {
-            let at = item(self.at, place);
+            let at = At::Item(self.at, place);
             let told = &mut *self.told;
             if items.next_element_seed(Walk { at: &at, told })?.is_none() {
                 break;
@@ -119,12 +137,13 @@ impl<'de> Visitor<'de> for Walk<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
         let mut known = HashSet::new();
         while let Some(name) = fields.next_key::<String>()? {
-            let at = join(self.at, &name);
-            if !known.insert(name) && self.told.len() < MAX_TOLD {
-                self.told.push(at.clone());
+            let at = At::Field(self.at, &name);
+            if known.contains(&name) && self.told.len() < MAX_TOLD {
+                self.told.push(at.path());
             }
             let told = &mut *self.told;
             fields.next_value_seed(Walk { at: &at, told })?;
+            known.insert(name);
         }
         Ok(())
     }

@@ -169,7 +169,8 @@ export class Copy {
     }
     const key = objectKey(object.key);
     const held = this.#current.get(key);
-    if (held === undefined || !isSameVersion(held, object)) {
+    // A manifest has no times.
+    if (held?.uid !== object.uid || held.revision !== object.revision) {
       return "contradiction";
     }
     if (this.#stage?.of === "manifest") {
@@ -215,7 +216,15 @@ export class Copy {
   }
 }
 
-/** Whether two states are one version of one object, or no object both. */
+/**
+ * Whether two states are one version of one object, or no object both. The time counts too: a
+ * store that was restored from a backup gives revisions out a second time.
+ */
 export function isSameVersion(a: Resource | undefined, b: Resource | undefined): boolean {
-  return a?.uid === b?.uid && a?.revision === b?.revision;
+  return (
+    a?.uid === b?.uid &&
+    a?.revision === b?.revision &&
+    a?.updateTime?.seconds === b?.updateTime?.seconds &&
+    a?.updateTime?.nanos === b?.updateTime?.nanos
+  );
 }

@@ -92,8 +92,17 @@ public final class Reflected<T> {
     return Optional.ofNullable(decodeError);
   }
 
-  boolean isVersion(Resource other) {
+  /** Whether a manifest, which has no times, means this version. */
+  boolean isNamedBy(Resource other) {
     return uid().equals(other.getUid()) && revision() == other.getRevision();
+  }
+
+  /**
+   * Compares the time too: a store that was restored from a backup gives revisions out a second
+   * time.
+   */
+  boolean isVersion(Resource other) {
+    return isNamedBy(other) && resource.getUpdateTime().equals(other.getUpdateTime());
   }
 
   /** The same version of the same object, or, both null, none. */

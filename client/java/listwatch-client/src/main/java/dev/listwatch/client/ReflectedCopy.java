@@ -151,7 +151,7 @@ final class ReflectedCopy<T> {
   private Applied unchanged(Resource resource) {
     ObjectKey key = ObjectKey.of(resource.getKey());
     Reflected<T> held = current.get(key);
-    if (held == null || !held.isVersion(resource)) {
+    if (held == null || !held.isNamedBy(resource)) {
       return Applied.CONTRADICTION;
     }
     if (stage != null && stage.kind == Kind.MANIFEST) {
