@@ -88,8 +88,6 @@ func takeBookmark(now phase, kind listwatchv1.BookmarkKind) (phase, EventKind, *
 			return phaseLive, InitDone, nil
 		case phaseNet, phaseManifest:
 			return phaseLive, CaughtUp, nil
-		case phaseLive:
-			return phaseLive, Bookmark, nil
 		default:
 			return now, 0, breach("the end of what never began")
 		}

@@ -134,7 +134,7 @@ fn take_bookmark(
                 "an initial state without its beginning",
             ));
         }
-        (BookmarkKind::InitialStateEnd, Phase::Opened { initial: false }) => {
+        (BookmarkKind::InitialStateEnd, Phase::Opened { initial: false } | Phase::Live) => {
             return Err(ClientError::Protocol("the end of what never began"));
         }
         (_, Phase::Opened { initial: false }) => (Phase::Live, Some(Event::Resumed(point))),

@@ -153,6 +153,8 @@ def _take_bookmark(phase: Phase, bookmark: v1.Bookmark) -> Tuple[Phase, Optional
             raise ProtocolBreach("the end of what never began")
         return Phase.LIVE, Resumed(point)
     if phase is Phase.LIVE:
+        if kind == v1.BOOKMARK_KIND_INITIAL_STATE_END:
+            raise ProtocolBreach("the end of what never began")
         return phase, Bookmark(point)
     if kind == v1.BOOKMARK_KIND_INITIAL_STATE_END:
         return Phase.LIVE, InitDone(point) if phase is Phase.INITIAL else CaughtUp(point)

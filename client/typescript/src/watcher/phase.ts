@@ -108,6 +108,9 @@ function takeBookmark(
       // point at which no consistent copy exists.
       return { phase };
     case "live":
+      if (kind === BookmarkKind.INITIAL_STATE_END) {
+        throw protocolError("the end of what never began");
+      }
       return { phase, event: { type: "bookmark", point } };
   }
 }

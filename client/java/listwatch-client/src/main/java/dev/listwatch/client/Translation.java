@@ -108,11 +108,10 @@ final class Translation {
   private Optional<Event> end(Point point) {
     Event event =
         switch (phase) {
-          case OPENED_FOR_STATE, OPENED ->
+          case OPENED_FOR_STATE, OPENED, LIVE ->
               throw ListwatchException.protocolBreach("the end of what never began");
           case INITIAL -> new Event.InitDone(point);
           case NET, MANIFEST -> new Event.CaughtUp(point);
-          case LIVE -> new Event.Bookmark(point);
         };
     phase = Phase.LIVE;
     repeats.clear();
