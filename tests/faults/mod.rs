@@ -1,0 +1,11 @@
+//! Real server processes under faults, with clients that record what they see: killed, cut
+//! off from power, stopped and continued, on disks that fail, are slow or full, with
+//! folders that are damaged.
+
+mod audit;
+mod dice;
+mod follow;
+mod kills;
+mod load;
+mod record;
+mod rounds;
