@@ -4,6 +4,7 @@
 
 mod audit;
 mod dice;
+mod failing_disk;
 mod follow;
 mod kills;
 mod load;

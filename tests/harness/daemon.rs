@@ -136,8 +136,13 @@ impl Daemon {
 
     /// Asks it to stop.
     pub fn signal_terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, name: &str) {
         let pid = self.pid().to_string();
-        let told = Command::new("kill").args(["-TERM", &pid]).status();
+        let told = Command::new("kill").args(["-s", name, &pid]).status();
         assert!(told.unwrap().success());
     }
 

@@ -10,7 +10,7 @@ use std::{
     ops::Bound,
     path::Path,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::AtomicUsize,
         mpsc::{SyncSender, sync_channel},
     },
@@ -214,6 +214,7 @@ fn load(
         compacted: state.progress.compacted.get().into(),
         writing: Mutex::new(head),
         failed: Mutex::default(),
+        distrust: OnceLock::new(),
         appends: 0.into(),
         sealed_bytes: 0.into(),
         rotated_at: 0.into(),
@@ -313,6 +314,9 @@ pub(super) fn check(
     let sealed = entry.filter(|entry| entry.sealed);
     if sealed.is_none() {
         segment.cut_unfinished()?;
+        // A process that was killed may have left what no disk has yet, and what is read here
+        // will be seen.
+        segment.sync()?;
     }
     let mut tally = Tally::default();
     let mut bad = None;
