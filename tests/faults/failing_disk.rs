@@ -1,7 +1,10 @@
 //! A disk that fails or is slow under a real server. strace makes the system calls fail, so
 //! that what is tested is the server that is shipped.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use listwatch::v1::{self, BookmarkKind, watch_request::Start};
 use listwatch_client::Client;
@@ -323,4 +326,73 @@ async fn a_restarted_server_shows_nothing_that_is_not_on_disk() {
     let said = daemon.log();
     assert!(said.contains("syncing") && said.contains("seg-1"), "{said}");
     let _daemon = Daemon::start(&data, &address, &[]).await;
+}
+
+fn lengths(folder: &Path) -> Vec<(PathBuf, u64)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(lengths(&entry.path()));
+        } else {
+            found.push((entry.path(), entry.metadata().unwrap().len()));
+        }
+    }
+    found
+}
+
+/// Check 16: what is beyond the last sync is anybody's guess, and is not needed.
+#[tokio::test(flavor = "multi_thread")]
+async fn acknowledged_writes_are_there_after_the_files_are_cut_to_what_was_synced() {
+    let mut disk = Disk::start(&["--segment-size", "256KiB"]).await;
+    // Some find room within the length that the file has already.
+    let mut cut = 0;
+    for round in 0..4 {
+        let mut acknowledged = Vec::new();
+        for n in 0..10 {
+            let (name, value) = (format!("r{round}-{n}"), "x".repeat(3000));
+            acknowledged.push((name.clone(), disk.put(&name, &value).await.unwrap()));
+        }
+        let slow = disk
+            .tamper("fdatasync", "fdatasync:delay_enter=60000000")
+            .await;
+        let synced = lengths(&disk.data());
+        let address = disk.daemon.address.clone();
+        // Longer than what sled sets aside at a time.
+        let writing = tokio::spawn(async move {
+            let value = "y".repeat(200_000);
+            let request = v1::UpdateRequest {
+                resource: Some(resource("pods", "cut", &value, &[])),
+                allow_missing: true,
+                ..v1::UpdateRequest::default()
+            };
+            raw(&address).update(request).await
+        });
+        slow.shows("fdatasync(", 1).await;
+        assert!(!writing.is_finished(), "acknowledged before it is on disk");
+        disk.daemon.signal("KILL");
+        slow.kill();
+        disk.daemon.ended().await;
+        assert!(writing.await.unwrap().is_err());
+        let grown = lengths(&disk.data());
+        assert!(grown != synced, "nothing is to be cut");
+        for (path, length) in grown {
+            match synced.iter().find(|(known, _)| *known == path) {
+                Some((_, synced)) if length > *synced => {
+                    let file = fs::OpenOptions::new().write(true).open(&path);
+                    file.unwrap().set_len(*synced).unwrap();
+                }
+                Some(_) => {}
+                None => fs::remove_file(&path).unwrap(),
+            }
+        }
+        disk.restart().await;
+        let (_, objects) = disk.list().await;
+        for (name, revision) in acknowledged {
+            let found = objects.iter().find(|(n, ..)| *n == name);
+            assert_eq!(found.map(|f| f.1), Some(revision), "{name} is lost");
+        }
+        cut += usize::from(!objects.iter().any(|(n, ..)| n == "cut"));
+    }
+    assert!(cut > 0, "nothing was ever cut off");
 }

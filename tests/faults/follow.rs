@@ -139,7 +139,7 @@ impl Follower {
                 loop {
                     let reached =
                         until.is_some_and(|end| self.copy.settled && self.copy.revision >= end);
-                    if left == 0 || reached {
+                    if left == 0 || reached || record.is_stopped() {
                         break End::Cut;
                     }
                     left -= 1;

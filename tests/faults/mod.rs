@@ -3,10 +3,13 @@
 //! folders that are damaged.
 
 mod audit;
+mod damaged;
 mod dice;
 mod failing_disk;
 mod follow;
+mod full_disk;
 mod kills;
 mod load;
+mod pauses;
 mod record;
 mod rounds;

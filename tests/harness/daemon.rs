@@ -155,6 +155,11 @@ impl Daemon {
         }
     }
 
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     pub async fn ended(&mut self) -> ExitStatus {
         let started = tokio::time::Instant::now();
         loop {

@@ -309,7 +309,7 @@ impl Log for SledLog {
             .collect();
         let compacted = self.compacted.load(Ordering::Relaxed);
         active
-            .append(&parts, compacted)
+            .append(&parts, compacted, self.id)
             .and_then(|synced| {
                 let noted = head.set(last.slot.revision);
                 noted.map(|()| synced).map_err(|error| WriteFailure {

@@ -247,6 +247,14 @@ fn scan_all(
     let mut segments = Vec::with_capacity(manifest.segments.len());
     for entry in &manifest.segments {
         let segment = Segment::open(folder, entry, open)?;
+        // A sealed one is known by its hash.
+        if !entry.sealed
+            && let Some(summary) = segment.summary()?
+            && !summary.store_id.is_empty()
+            && summary.store_id != manifest.store_id
+        {
+            return Err(segment.damaged("it is of another store"));
+        }
         let mut chunk = Vec::new();
         let mut bytes = 0;
         let tally = check(&segment, Some(entry), &mut |stored| {

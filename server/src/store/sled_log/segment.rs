@@ -25,7 +25,7 @@ use crate::{
     limits::{
         MAX_PAGE_SEGMENT_BYTES, MIN_PAGE_SEGMENT_BYTES, SEALED_CACHE_BYTES, SEGMENT_CACHE_BYTES,
     },
-    store::{Revision, StoreError, log::Slot},
+    store::{Revision, StoreError, StoreId, log::Slot},
 };
 
 /// What a segment holds, as scanned or as written.
@@ -284,7 +284,12 @@ impl Segment {
     /// and holds up every read of the process. sled's log comes back as it was up to some point,
     /// so a group is there as a whole if its summary is; what is there of another is removed by
     /// [`Segment::cut_unfinished`].
-    pub(super) fn append(&self, parts: &[Part], compacted: u64) -> Result<Duration, WriteFailure> {
+    pub(super) fn append(
+        &self,
+        parts: &[Part],
+        compacted: u64,
+        store: StoreId,
+    ) -> Result<Duration, WriteFailure> {
         let mut tally = *self.tally.lock();
         for part in parts {
             tally.add(&part.key, part.value.len(), part.checksum);
@@ -295,6 +300,7 @@ impl Segment {
             hash: tally.hash,
             bytes: tally.bytes,
             compacted,
+            store_id: store.0.to_be_bytes().to_vec(),
         });
         let mut disk_failed = false;
         let written = self.with("writing", |database| {
