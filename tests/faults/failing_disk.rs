@@ -264,15 +264,19 @@ async fn a_segment_that_cannot_be_begun_loses_nothing_and_the_folder_opens() {
         ("mkdir", "mkdir:error=ENOSPC"),
         ("mkdir", "mkdir:error=EIO"),
         ("fsync", "fsync:error=EIO"),
-        ("fsync", "fsync:error=EIO:when=3"),
-        ("fsync", "fsync:error=EIO:when=4"),
-        ("fsync", "fsync:error=EIO:when=5"),
-        ("fsync", "fsync:error=EIO:when=6"),
-        ("fsync", "fsync:error=EIO:when=7"),
+        // The folder itself: once its segment has been made, then once its manifest has been
+        // renamed.
+        ("fsync of the folder", "fsync:error=EIO:when=1"),
+        ("fsync of the folder", "fsync:error=EIO:when=2"),
         ("rename", "rename:error=EIO"),
     ] {
         let mut disk = Disk::start(&["--segment-size", "256KiB"]).await;
-        let failing = disk.tamper(calls, inject).await;
+        let data = disk.data();
+        let (calls, about) = match calls.split_once(" of ") {
+            Some((calls, _)) => (calls, Some(&*data)),
+            None => (calls, None),
+        };
+        let failing = Tampering::of(&disk.daemon, disk.path(), calls, inject, about).await;
         let mut acknowledged = std::collections::BTreeMap::new();
         let mut refusals = 0;
         for n in 0..40 {

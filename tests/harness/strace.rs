@@ -19,6 +19,17 @@ pub struct Tampering {
 impl Tampering {
     /// `calls`: which to trace. `inject`: what to do to them, as strace has it; empty: nothing.
     pub async fn with(daemon: &Daemon, folder: &Path, calls: &str, inject: &str) -> Self {
+        Self::of(daemon, folder, calls, inject, None).await
+    }
+
+    /// The same, of calls that are about one path only.
+    pub async fn of(
+        daemon: &Daemon,
+        folder: &Path,
+        calls: &str,
+        inject: &str,
+        about: Option<&Path>,
+    ) -> Self {
         let trace = folder.join(format!("trace-{calls}-{inject}"));
         let trace = trace.with_file_name(
             trace
@@ -33,6 +44,9 @@ impl Tampering {
             .arg(&trace);
         if !inject.is_empty() {
             command.args(["-e", &format!("inject={inject}")]);
+        }
+        if let Some(path) = about {
+            command.arg("-P").arg(path);
         }
         let strace = command
             .args(["-p", &daemon.pid().to_string()])
