@@ -13,6 +13,7 @@ mod compare;
 mod drain;
 mod embedding;
 mod error_reasons;
+mod faults;
 mod gateway;
 mod grpc_web;
 mod harness;

@@ -136,8 +136,13 @@ impl Daemon {
 
     /// Asks it to stop.
     pub fn signal_terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, name: &str) {
         let pid = self.pid().to_string();
-        let told = Command::new("kill").args(["-TERM", &pid]).status();
+        let told = Command::new("kill").args(["-s", name, &pid]).status();
         assert!(told.unwrap().success());
     }
 
@@ -148,6 +153,11 @@ impl Daemon {
             assert!(started.elapsed() < PATIENCE, "no {text:?}: {}", self.log());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
     }
 
     pub async fn ended(&mut self) -> ExitStatus {

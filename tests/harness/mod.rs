@@ -2,6 +2,7 @@
 
 pub mod daemon;
 pub mod faulty;
+pub mod strace;
 pub mod tools;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -230,6 +231,11 @@ pub fn remove(key: v1::Key) -> v1::batch_operation::Kind {
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Watching {
+    /// A stream that was opened otherwise.
+    pub fn over(stream: Streaming<v1::WatchResponse>) -> Self {
+        Self { stream }
+    }
+
     /// The next response; `None`: the watch has ended well.
     pub async fn next(&mut self) -> Result<Option<v1::WatchResponse>, tonic::Status> {
         let next = tokio::time::timeout(PATIENCE, self.stream.message()).await;

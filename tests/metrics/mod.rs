@@ -2,7 +2,7 @@
 
 mod collector;
 mod kubernetes;
-mod scrape;
+pub mod scrape;
 
 use std::{fs, path::Path};
 

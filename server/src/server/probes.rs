@@ -33,6 +33,9 @@ enum Check {
     Ping,
     /// The store can be read.
     Storage,
+    /// The disk has kept what was written. After it failed to, writes are refused, and only a
+    /// restart looks at what it has.
+    Disk,
     /// The hub takes up what is committed.
     Hub,
     /// The server is not going away.
@@ -42,8 +45,14 @@ enum Check {
 impl Probe {
     fn checks(self) -> &'static [Check] {
         match self {
-            Self::Live => &[Check::Ping, Check::Hub],
-            Self::Ready => &[Check::Ping, Check::Storage, Check::Hub, Check::Draining],
+            Self::Live => &[Check::Ping, Check::Disk, Check::Hub],
+            Self::Ready => &[
+                Check::Ping,
+                Check::Storage,
+                Check::Disk,
+                Check::Hub,
+                Check::Draining,
+            ],
         }
     }
 
@@ -60,6 +69,7 @@ impl Check {
         match self {
             Self::Ping => "ping",
             Self::Storage => "storage",
+            Self::Disk => "disk",
             Self::Hub => "hub",
             Self::Draining => "draining",
         }
@@ -124,6 +134,7 @@ impl Probes {
             match (check, probe) {
                 (Check::Ping, _) => Ok(()),
                 (Check::Storage, _) => self.read_store().await,
+                (Check::Disk, _) => self.hub.store().status().failure.map_or(Ok(()), Err),
                 (Check::Hub, Probe::Live) if self.hub.is_stopped() => {
                     Err("no changes are taken up any more".to_owned())
                 }

@@ -136,6 +136,11 @@ pub(super) trait Log: Send + Sync + 'static {
     /// Whether there is room to write.
     fn room(&self) -> Room;
 
+    /// Why no write is taken any more before the log is opened again, if so. Never waits.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
     /// Flushes and releases files.
     fn close(&self);
 }

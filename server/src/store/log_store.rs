@@ -245,6 +245,7 @@ impl<L: Log> LogStore<L> {
             database_bytes: self.core.log.bytes(),
             quota_bytes: self.core.options.quota_bytes,
             full: self.core.log.room() != Room::Ample,
+            failure: self.core.log.failure(),
         }
     }
 

@@ -213,6 +213,8 @@ pub struct StoreStatus {
     pub quota_bytes: u64,
     /// Writes are being refused for want of space.
     pub full: bool,
+    /// Why writes are being refused until the store is opened again: the disk failed.
+    pub failure: Option<String>,
 }
 
 /// Keeps history from being compacted while it lives; for work that reads one revision

@@ -71,6 +71,23 @@ pub(super) struct SegmentEntry {
     pub(super) page_segment_bytes: u64,
 }
 
+/// Why a manifest was not replaced for certain.
+#[derive(Debug)]
+pub(super) enum NotReplaced {
+    /// The old one holds.
+    Before(StoreError),
+    /// Whoever opens the folder finds the new one, unless the power goes before that.
+    Unsynced(StoreError),
+}
+
+impl From<NotReplaced> for StoreError {
+    fn from(not: NotReplaced) -> Self {
+        match not {
+            NotReplaced::Before(error) | NotReplaced::Unsynced(error) => error,
+        }
+    }
+}
+
 impl Manifest {
     pub(super) fn id(&self) -> StoreId {
         let bytes = <[u8; 16]>::try_from(&self.store_id[..]).unwrap_or_default();
@@ -120,15 +137,16 @@ impl Manifest {
     }
 
     /// Replaces it, durably.
-    pub(super) fn write(&self, folder: &Path) -> Result<(), StoreError> {
+    pub(super) fn write(&self, folder: &Path) -> Result<(), NotReplaced> {
         let payload = self.encode_to_vec();
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&xxh3_64(&payload).to_be_bytes());
         bytes.extend_from_slice(&payload);
         let new = folder.join(NEW_FILE);
         let path = folder.join(FILE);
-        write_synced(&new, &bytes)?;
-        fs::rename(&new, &path).map_err(|error| io_error("renaming", &new, &error))?;
-        sync_folder(folder)
+        write_synced(&new, &bytes).map_err(NotReplaced::Before)?;
+        fs::rename(&new, &path)
+            .map_err(|error| NotReplaced::Before(io_error("renaming", &new, &error)))?;
+        sync_folder(folder).map_err(NotReplaced::Unsynced)
     }
 }

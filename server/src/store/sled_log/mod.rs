@@ -23,7 +23,7 @@ use std::{
     ops::Bound,
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -35,9 +35,9 @@ pub use self::repair::RepairReport;
 use self::{
     folder::Ballast,
     head::Head,
-    manifest::{FORMAT, Manifest},
+    manifest::{FORMAT, Manifest, NotReplaced},
     record::Stored,
-    segment::Segment,
+    segment::{Segment, WriteFailure},
 };
 use super::{
     Progress, Revision, StoreError, StoreId,
@@ -75,6 +75,8 @@ struct SledLog {
     writing: Mutex<Head>,
     /// A write failed, and when the disk was last tried.
     failed: Mutex<Option<Failure>>,
+    /// The disk failed, and how: only a new opening looks at what it really has.
+    distrust: OnceLock<String>,
     /// Group commits so far: whether there are writers to make way for.
     appends: AtomicU64,
     /// Bytes on disk of all segments but the newest.
@@ -113,7 +115,13 @@ impl SledLog {
         segments: Vec<Arc<Segment>>,
     ) -> Result<(), StoreError> {
         self.check_open()?;
-        manifest_of(self.id, to, &segments).write(&self.folder)?;
+        match manifest_of(self.id, to, &segments).write(&self.folder) {
+            Err(NotReplaced::Before(error)) => return Err(error),
+            // The folder is already that of the new manifest. Going on with the old segments
+            // would leave one that it does not describe.
+            Err(NotReplaced::Unsynced(error)) => self.distrust(error.to_string()),
+            Ok(()) => {}
+        }
         *bounds = to;
         let sealed = segments.split_last().map_or(0, |(_, sealed)| {
             sealed.iter().map(|segment| segment.disk_bytes()).sum()
@@ -178,19 +186,46 @@ impl SledLog {
         Ok(())
     }
 
+    /// No write is taken any more before the store is opened again: the disk failed to keep
+    /// something, and may forget it while it says that all is well (a sync that is tried again
+    /// succeeds without writing what the first one could not).
+    fn distrust(&self, why: String) {
+        tracing::error!(
+            why,
+            "the disk failed: no write is taken any more until the server is started again"
+        );
+        // The first is the reason for those that follow.
+        let _ = self.distrust.set(why);
+    }
+
+    /// Why writes are refused until the store is opened again, if they are.
+    fn distrusted(&self) -> Option<StoreError> {
+        self.distrust.get().map(|why| StoreError::Io {
+            context: "the disk failed to keep what was written, and the store takes no more \
+                      until the server is started again"
+                .into(),
+            message: why.clone(),
+        })
+    }
+
     /// Writes stop here. After an error sled may refuse to read as well, and it cannot be
     /// opened anew on a full disk: with the ballast's room it can, and reads go on.
-    fn fail(&self, active: &Segment, why: String) -> AppendError {
+    fn fail(&self, active: &Segment, failure: WriteFailure) -> AppendError {
         if self.makes_room()
             && let Err(error) = active.reopen()
         {
             // The next read tries again.
             tracing::warn!(%error, "the written segment does not open");
         }
-        *self.failed.lock() = Some(Failure {
-            why: why.clone(),
-            tried: Instant::now(),
-        });
+        let WriteFailure { why, disk_failed } = failure;
+        if disk_failed {
+            self.distrust(why.clone());
+        } else {
+            *self.failed.lock() = Some(Failure {
+                why: why.clone(),
+                tried: Instant::now(),
+            });
+        }
         AppendError::Uncertain(why)
     }
 
@@ -262,6 +297,9 @@ impl Log for SledLog {
                 // A larger segment is no harm; the next group tries again.
                 Err(error) => tracing::warn!(%error, "no new segment"),
             }
+            if let Some(error) = self.distrusted() {
+                return Err(AppendError::Refused(error));
+            }
             active = segments.last().ok_or_else(refused)?;
         }
         let part_bytes = active.part_bytes();
@@ -271,23 +309,36 @@ impl Log for SledLog {
             .collect();
         let compacted = self.compacted.load(Ordering::Relaxed);
         active
-            .append(&parts, compacted)
-            .and_then(|synced| head.set(last.slot.revision).map(|()| synced))
-            .map_err(|error| self.fail(active, error.to_string()))
+            .append(&parts, compacted, self.id)
+            .and_then(|synced| {
+                let noted = head.set(last.slot.revision);
+                noted.map(|()| synced).map_err(|error| WriteFailure {
+                    why: error.to_string(),
+                    disk_failed: false,
+                })
+            })
+            .map_err(|failure| self.fail(active, failure))
     }
 
     fn heal(&self, above: Revision) -> Result<Option<Vec<Entry>>, StoreError> {
+        if let Some(distrusted) = self.distrusted() {
+            return Err(distrusted);
+        }
+        if self.failed.lock().is_none() {
+            return Ok(None);
+        }
+        // Before `failed`, as everywhere.
+        let mut head = self.writing.lock();
         let mut failed = self.failed.lock();
         let Some(failure) = &mut *failed else {
             return Ok(None);
         };
-        let refused = StoreError::Io {
-            context: "an earlier write failed, and the store takes no more until the disk does"
-                .into(),
-            message: failure.why.clone(),
-        };
         if failure.tried.elapsed() < HEAL_INTERVAL || self.closed.load(Ordering::Acquire) {
-            return Err(refused);
+            return Err(StoreError::Io {
+                context: "an earlier write failed, and the store takes no more until the disk does"
+                    .into(),
+                message: failure.why.clone(),
+            });
         }
         failure.tried = Instant::now();
         let segments = self.segments();
@@ -295,8 +346,11 @@ impl Log for SledLog {
             return Err(StoreError::Closed);
         };
         self.makes_room();
-        let mut head = self.writing.lock();
         active.reopen()?;
+        if let Err(error) = active.sync() {
+            self.distrust(error.to_string());
+            return Err(error);
+        }
         let mut entries = Vec::new();
         let checked = opening::check(active, None, &mut |stored| {
             if let Stored::Entry(entry) = stored
@@ -372,7 +426,15 @@ impl Log for SledLog {
         to.progress.compacted = progress.compacted;
         to.progress.forgotten = progress.forgotten;
         self.check_open()?;
-        manifest_of(self.id, to, &segments).write(&self.folder)?;
+        if let Err(error) = manifest_of(self.id, to, &segments).write(&self.folder) {
+            if matches!(error, NotReplaced::Unsynced(_)) {
+                *bounds = to;
+                let error = StoreError::from(error);
+                self.distrust(error.to_string());
+                return Err(error);
+            }
+            return Err(error.into());
+        }
         *bounds = to;
         let compacted = progress.compacted.get();
         self.compacted.store(compacted, Ordering::Relaxed);
@@ -424,6 +486,10 @@ impl Log for SledLog {
             return Room::Nothing(why);
         }
         Room::Ample
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.distrusted().map(|error| error.to_string())
     }
 
     fn close(&self) {

@@ -10,7 +10,7 @@ use std::{
     ops::Bound,
     path::Path,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::AtomicUsize,
         mpsc::{SyncSender, sync_channel},
     },
@@ -214,6 +214,7 @@ fn load(
         compacted: state.progress.compacted.get().into(),
         writing: Mutex::new(head),
         failed: Mutex::default(),
+        distrust: OnceLock::new(),
         appends: 0.into(),
         sealed_bytes: 0.into(),
         rotated_at: 0.into(),
@@ -246,6 +247,14 @@ fn scan_all(
     let mut segments = Vec::with_capacity(manifest.segments.len());
     for entry in &manifest.segments {
         let segment = Segment::open(folder, entry, open)?;
+        // A sealed one is known by its hash.
+        if !entry.sealed
+            && let Some(summary) = segment.summary()?
+            && !summary.store_id.is_empty()
+            && summary.store_id != manifest.store_id
+        {
+            return Err(segment.damaged("it is of another store"));
+        }
         let mut chunk = Vec::new();
         let mut bytes = 0;
         let tally = check(&segment, Some(entry), &mut |stored| {
@@ -313,6 +322,9 @@ pub(super) fn check(
     let sealed = entry.filter(|entry| entry.sealed);
     if sealed.is_none() {
         segment.cut_unfinished()?;
+        // A process that was killed may have left what no disk has yet, and what is read here
+        // will be seen.
+        segment.sync()?;
     }
     let mut tally = Tally::default();
     let mut bad = None;

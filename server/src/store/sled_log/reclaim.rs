@@ -62,7 +62,10 @@ impl SledLog {
             let Some(run) = self.next_run(&segments, full) else {
                 break;
             };
-            done = self.copy(&segments, &run, live);
+            // Where the new manifest may not last, the old segments are still needed.
+            done = self
+                .copy(&segments, &run, live)
+                .and_then(|()| self.distrusted().map_or(Ok(()), Err));
             if done.is_err() {
                 break;
             }
@@ -86,7 +89,7 @@ impl SledLog {
         if self.closed.load(Ordering::Acquire) {
             return Err(StoreError::Closed);
         }
-        if self.failed.lock().is_some() {
+        if self.failed.lock().is_some() || self.distrusted().is_some() {
             return Ok(());
         }
         let segments = self.segments();

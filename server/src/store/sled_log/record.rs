@@ -124,6 +124,9 @@ pub(super) struct Summary {
     /// The compacted revision when this was written.
     #[prost(uint64, tag = "5")]
     pub(super) compacted: u64,
+    /// The store's id, 16 bytes, big endian; empty in what older versions wrote.
+    #[prost(bytes = "vec", tag = "6")]
+    pub(super) store_id: Vec<u8>,
 }
 
 /// One sled record.

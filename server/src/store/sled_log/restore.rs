@@ -118,7 +118,9 @@ pub(super) fn write<E: From<StoreError>>(
         },
         next_segment: 3,
     };
-    manifest_of(id, bounds, &[Arc::new(old), Arc::new(new)]).write(folder)?;
+    manifest_of(id, bounds, &[Arc::new(old), Arc::new(new)])
+        .write(folder)
+        .map_err(StoreError::from)?;
     remove_file(&folder.join(RESTORING))?;
     Ok(())
 }

@@ -25,7 +25,7 @@ use crate::{
     limits::{
         MAX_PAGE_SEGMENT_BYTES, MIN_PAGE_SEGMENT_BYTES, SEALED_CACHE_BYTES, SEGMENT_CACHE_BYTES,
     },
-    store::{Revision, StoreError, log::Slot},
+    store::{Revision, StoreError, StoreId, log::Slot},
 };
 
 /// What a segment holds, as scanned or as written.
@@ -80,6 +80,21 @@ enum Access {
     Resting,
     /// For good.
     Closed,
+}
+
+/// Why a group was not written.
+#[derive(Clone, Debug)]
+pub(super) struct WriteFailure {
+    pub(super) why: String,
+    /// The disk failed, rather than being full: what it has of the file is not known, and a
+    /// later sync that succeeds says nothing of what an earlier one did not write.
+    pub(super) disk_failed: bool,
+}
+
+/// Whether the disk was only full.
+fn is_lack_of_room(error: &sled::Error) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error, sled::Error::Io(error) if matches!(error.kind(), StorageFull | QuotaExceeded))
 }
 
 /// Counts reads, to know which segment has not been read for longest.
@@ -269,7 +284,12 @@ impl Segment {
     /// and holds up every read of the process. sled's log comes back as it was up to some point,
     /// so a group is there as a whole if its summary is; what is there of another is removed by
     /// [`Segment::cut_unfinished`].
-    pub(super) fn append(&self, parts: &[Part], compacted: u64) -> Result<Duration, StoreError> {
+    pub(super) fn append(
+        &self,
+        parts: &[Part],
+        compacted: u64,
+        store: StoreId,
+    ) -> Result<Duration, WriteFailure> {
         let mut tally = *self.tally.lock();
         for part in parts {
             tally.add(&part.key, part.value.len(), part.checksum);
@@ -280,24 +300,39 @@ impl Segment {
             hash: tally.hash,
             bytes: tally.bytes,
             compacted,
+            store_id: store.0.to_be_bytes().to_vec(),
         });
-        let synced = self.with("writing", |database| {
-            for part in parts {
-                database.tree.insert(part.key, &part.value[..])?;
-            }
-            database.tree.insert(SUMMARY_KEY, summary)?;
-            let begun = Instant::now();
-            database.tree.flush()?;
-            database.file.sync_data()?;
-            Ok(begun.elapsed())
-        })?;
+        let mut disk_failed = false;
+        let written = self.with("writing", |database| {
+            let write = || {
+                for part in parts {
+                    database.tree.insert(part.key, &part.value[..])?;
+                }
+                database.tree.insert(SUMMARY_KEY, summary)?;
+                database.tree.flush()
+            };
+            write().inspect_err(|error| disk_failed = !is_lack_of_room(error))
+        });
+        let failed = |error: StoreError, disk_failed| WriteFailure {
+            why: error.to_string(),
+            disk_failed,
+        };
+        written.map_err(|error| failed(error, disk_failed))?;
+        let begun = Instant::now();
+        self.sync().map_err(|error| failed(error, true))?;
         *self.tally.lock() = tally;
-        Ok(synced)
+        Ok(begun.elapsed())
+    }
+
+    /// Waits until the disk has what was written.
+    pub(super) fn sync(&self) -> Result<(), StoreError> {
+        self.with("syncing", |database| Ok(database.file.sync_data()?))
     }
 
     /// Removes what a crash or a failed write left of a group: nobody was told of it, and nobody
-    /// has seen it. Only for the written segment, before it is read.
-    pub(super) fn cut_unfinished(&self) -> Result<(), StoreError> {
+    /// has seen it. Only for the written segment, before it is read. Returns whether there was
+    /// any.
+    pub(super) fn cut_unfinished(&self) -> Result<bool, StoreError> {
         let last = self.summary()?.map_or(0, |summary| summary.revision);
         let range = (
             Bound::Excluded(key_of(Slot::after(Revision::new(last)), u16::MAX)),
@@ -314,7 +349,6 @@ impl Segment {
             }
             if !unfinished.is_empty() {
                 database.tree.flush()?;
-                database.file.sync_data()?;
             }
             Ok(unfinished.len())
         })?;
@@ -322,7 +356,7 @@ impl Segment {
             let folder = self.folder.display();
             tracing::info!(%folder, removed, after = last, "an unfinished write was removed");
         }
-        Ok(())
+        Ok(removed > 0)
     }
 
     /// Adds parts. They count only once [`Segment::finish`] is through.
