@@ -196,8 +196,13 @@ pub const COMMIT_QUEUE: usize = 1024;
 pub const MAX_GROUP_BATCHES: usize = 1024;
 /// A group commit takes no further batch above this, for the same reason.
 pub const MAX_GROUP_BYTES: usize = 4 * 1024 * 1024;
-/// Group commits that a slow subscriber may fall behind before it reads the log instead.
-pub const FEED_GROUPS: usize = 256;
+/// Group commits that a slow subscriber may fall behind before it reads the log instead. So
+/// few where interleavings are tried that it happens there all the time.
+pub const FEED_GROUPS: usize = if cfg!(feature = "interleavings") {
+    2
+} else {
+    256
+};
 /// Reads from disk at a time: the disk gains nothing from more, and each holds a thread.
 pub const MAX_DISK_READS: usize = 32;
 /// Names looked up under one hold of the index lock.

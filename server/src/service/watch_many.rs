@@ -7,10 +7,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll, Wake, Waker, ready},
 };
 
@@ -19,10 +16,8 @@ use futures::{
     Stream, StreamExt as _,
     future::BoxFuture,
     stream::{FusedStream as _, FuturesUnordered},
-    task::AtomicWaker,
 };
 use listwatch::v1::{self, watch_many_request::Kind};
-use parking_lot::Mutex;
 use prost::Message as _;
 use tonic::{Status, Streaming};
 
@@ -40,6 +35,10 @@ use crate::{
     limits::{MAX_OPENING_WATCHES, MAX_WATCHES_PER_STREAM},
     seats::Seat,
     store::Revision,
+    sync::{
+        AtomicWaker, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// How often a watch is tried to be joined with another when it has caught up. Events that
