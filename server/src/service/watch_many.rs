@@ -127,6 +127,8 @@ pub(crate) struct ManyFrames {
     may_join: Vec<Wants>,
     /// Answers to requests, to be sent first.
     answers: VecDeque<Bytes>,
+    /// Requests were taken since a watch had its turn.
+    has_asked: bool,
     /// Completes when the server goes away.
     leaving: BoxFuture<'static, ()>,
     /// It takes no more watches: those that it has end, each at its time, and then it does.
@@ -172,6 +174,7 @@ impl ManyFrames {
             kin: HashMap::new(),
             may_join: Vec::new(),
             answers: VecDeque::new(),
+            has_asked: false,
             leaving,
             is_leaving: false,
             connection,
@@ -196,6 +199,12 @@ impl ManyFrames {
             if let Some(answer) = self.answers.pop_front() {
                 return Poll::Ready(Ok(answer));
             }
+            // Whoever asks without a pause must not keep events from its own watches.
+            if std::mem::take(&mut self.has_asked)
+                && let Some(frame) = self.poll_members()
+            {
+                return Poll::Ready(Ok(frame));
+            }
             let asked = match self.poll_requests(context) {
                 Ok(asked) => asked,
                 Err(status) => {
@@ -203,6 +212,7 @@ impl ManyFrames {
                     return Poll::Ready(Err(status));
                 }
             };
+            self.has_asked = asked;
             if asked | self.poll_opening(context) {
                 continue;
             }
