@@ -258,8 +258,11 @@ async fn etcd_15220_bookmarks_asked_for_at_every_moment_never_precede_an_event()
         });
         let (mut seen, mut promised) = ([0; WATCHES], [0; WATCHES]);
         let mut alone = 0;
+        // Something always comes: a wait for each alone would have no end.
+        let deadline = tokio::time::Instant::now() + 4 * PATIENCE;
         while promised.iter().any(|promised| *promised < WRITES) {
-            let many = next(&mut stream).await;
+            let many = tokio::time::timeout_at(deadline, next(&mut stream)).await;
+            let many = many.unwrap_or_else(|_| panic!("only {promised:?} of {WRITES}"));
             let response = many.response.unwrap();
             for id in many.watch_ids.iter().map(|id| *id as usize) {
                 for revision in revisions(&response) {
