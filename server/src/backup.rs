@@ -18,7 +18,7 @@ use prost::Message as _;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::{
-    limits::{CEILING_OBJECT_BYTES, MAX_EXPORT_FRAME_BYTES},
+    limits::{CEILING_OBJECT_BYTES, MAX_EXPORT_FRAME_BYTES, RESTORE_REVISION_GAP},
     service::Export,
     store::{Content, Key, Object, Revision, Store, StoreError, Uid},
 };
@@ -115,6 +115,17 @@ impl<R: Read> ExportReader<R> {
     /// The revision that the export shows.
     pub fn revision(&self) -> Revision {
         Revision::from_wire(self.header.revision).unwrap_or_default()
+    }
+
+    /// Where the history of a store begins that is restored from it, for
+    /// [`SledStore::restore`](crate::store::SledStore::restore): above whatever was given out
+    /// after the backup was made. A client that holds a bare revision from then (Kubernetes'
+    /// `resourceVersion` names no store) is told that it is compacted, where it would go on in
+    /// a history that is not its own (etcd 16028).
+    pub fn restored_revision(&self) -> Revision {
+        // What the wire holds is a bound, which no store comes to.
+        let above = self.revision().get().saturating_add(RESTORE_REVISION_GAP);
+        Revision::new(above.min(i64::MAX as u64))
     }
 
     /// What the exporting server said of itself.

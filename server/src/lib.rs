@@ -7,6 +7,8 @@ pub mod backup;
 pub mod clock;
 mod gateway;
 pub mod hub;
+#[cfg(all(test, feature = "interleavings"))]
+mod interleavings;
 pub mod limits;
 pub mod measure;
 mod metrics;
@@ -17,6 +19,7 @@ pub mod selector;
 mod server;
 mod service;
 pub mod store;
+mod sync;
 mod traces;
 
 pub use self::{

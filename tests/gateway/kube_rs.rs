@@ -1,6 +1,6 @@
 //! kube-rs: its watcher and reflector, with lists and with streaming lists.
 
-use std::{collections::BTreeSet, pin::pin};
+use std::{collections::BTreeSet, pin::pin, time::SystemTime};
 
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -9,7 +9,11 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
     runtime::{WatchStreamExt as _, reflector, watcher},
 };
-use listwatch_server::{Server, ServerHandle};
+use listwatch_server::{
+    Server, ServerHandle,
+    backup::{self, ExportReader},
+    store::{SledStore, StoreOptions},
+};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -129,6 +133,54 @@ async fn a_reflector_that_lists_and_watches_keeps_a_copy_through_thick_and_thin(
 #[tokio::test]
 async fn a_reflector_that_streams_its_lists_keeps_a_copy_through_thick_and_thin() {
     keeps_a_copy(watcher::Config::default().streaming_lists()).await;
+}
+
+/// A backup is restored under informers that have seen more since; when they come back, the
+/// restored store has been written to so much that it has got as far as they were.
+#[tokio::test]
+async fn etcd_16028_kubernetes_107457_informers_converge_after_a_backup_is_restored() {
+    for config in [
+        watcher::Config::default(),
+        watcher::Config::default().streaming_lists(),
+    ] {
+        let cluster = Cluster::start().await;
+        let maps = cluster.maps();
+        create(&maps, "a").await;
+        create(&maps, "b").await;
+        let mut file = Vec::new();
+        let store = cluster.server.hub().store().clone();
+        backup::write(store, SystemTime::now(), &mut file)
+            .await
+            .unwrap();
+        create(&maps, "ghost").await;
+        delete(&maps, "a").await;
+        let (reader, writer) = reflector::store();
+        let api: Api<ConfigMap> = Api::default_namespaced(cluster.client());
+        let events = watcher(api, config).default_backoff();
+        let mut events = pin!(reflector(writer, events));
+        until(&reader, &mut events, &["b", "ghost"]).await;
+
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        let export = ExportReader::new(&file[..]).unwrap();
+        let revision = export.restored_revision();
+        let restored = SledStore::restore(&data, StoreOptions::default(), revision, export);
+        drop(restored.unwrap());
+        let restored = Server::builder()
+            .listen("127.0.0.1:0")
+            .data_dir(&data, StoreOptions::default())
+            .start()
+            .await
+            .unwrap();
+        let address = restored.local_addr().unwrap();
+        let maps: Api<ConfigMap> = Api::default_namespaced(client(address));
+        for name in ["c", "d", "e", "f"] {
+            create(&maps, name).await;
+        }
+        cluster.relay.lead_to(address);
+        cluster.relay.cut();
+        until(&reader, &mut events, &["a", "b", "c", "d", "e", "f"]).await;
+    }
 }
 
 #[tokio::test]

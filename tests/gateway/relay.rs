@@ -10,6 +10,7 @@ use tokio::{
 /// Passes connections on to a server, and cuts them without a word.
 pub struct Relay {
     pub address: SocketAddr,
+    server: Arc<watch::Sender<SocketAddr>>,
     cut: Arc<watch::Sender<u64>>,
 }
 
@@ -19,9 +20,12 @@ impl Relay {
         let address = listener.local_addr().unwrap();
         let cut = Arc::new(watch::channel(0).0);
         let cuts = cut.clone();
+        let servers = Arc::new(watch::channel(server).0);
+        let server = servers.clone();
         tokio::spawn(async move {
             while let Ok((mut near, _)) = listener.accept().await {
                 let mut cut = cuts.subscribe();
+                let server = *server.borrow();
                 tokio::spawn(async move {
                     let Ok(mut far) = TcpStream::connect(server).await else {
                         return;
@@ -33,7 +37,17 @@ impl Relay {
                 });
             }
         });
-        Self { address, cut }
+        let server = servers;
+        Self {
+            address,
+            server,
+            cut,
+        }
+    }
+
+    /// Passes new connections on to another server.
+    pub fn lead_to(&self, server: SocketAddr) {
+        self.server.send_replace(server);
     }
 
     /// Cuts all connections that are open.

@@ -66,7 +66,7 @@ async fn until(what: &str, daemon: &Daemon, so: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn descriptors_run_out_and_the_accept_loop_rests_and_recovers() {
+async fn grpc_16058_descriptors_run_out_and_the_accept_loop_rests_and_recovers() {
     let folder = tempfile::tempdir().unwrap();
     let (data, address) = (folder.path().join("data"), free_address());
     let flags = ["--handshake-timeout", "24h"];

@@ -25,7 +25,7 @@ use crate::harness::{
 };
 
 #[tokio::test]
-async fn ten_thousand_collection_names_leave_the_number_of_series_bounded() {
+async fn quilkin_263_ten_thousand_collection_names_leave_the_number_of_series_bounded() {
     let harness = Harness::start().await;
     let mut after_first = 0;
     for hundred in 0..100 {
@@ -207,7 +207,7 @@ async fn readyz_says_no_before_the_watches_are_told() {
 }
 
 #[tokio::test]
-async fn a_full_store_stays_live() {
+async fn etcd_14497_16779_a_full_store_stays_live() {
     let store = StoreOptions {
         quota_bytes: 10_000,
         ..StoreOptions::default()

@@ -151,7 +151,7 @@ async fn nothing_of_an_initial_state_is_seen_before_all_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_initial_state_that_never_ends_is_an_error_by_a_deadline() {
+async fn k9s_4186_an_initial_state_that_never_ends_is_an_error_by_a_deadline() {
     let mut mock = Mock::start().await;
     let reflector = build(&mock).spawn();
     let server = tokio::spawn(async move {

@@ -143,7 +143,7 @@ async fn an_unknown_event_type_with_an_object_is_a_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_over_two_and_a_half_intervals_reconnects() {
+async fn external_dns_1458_silence_over_two_and_a_half_intervals_reconnects() {
     let mut mock = Mock::start().await;
     let mut watcher = watch(&mock.client);
     let started = tokio::spawn(async move {

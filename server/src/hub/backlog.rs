@@ -3,7 +3,6 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use crate::{
@@ -11,6 +10,7 @@ use crate::{
         BACKLOG_STRETCH, BACKLOG_STRETCH_BYTES, DEFAULT_MAX_WATCH_BACKLOG, MAX_BACKLOG_STRETCHES,
     },
     store::Revision,
+    sync::RwLock,
 };
 
 /// What lies between a position and the newest event.

@@ -2,7 +2,7 @@
 //! reader is only a cursor that stands further back.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     task::{Poll, Waker},
 };
 
@@ -18,6 +18,7 @@ use crate::{
     limits::LATEST_BACKLOG_RESPONSES,
     selector::Selector,
     store::{Commit, LogChunk, Object, PageLimit, Revision, StoreError},
+    sync::atomic::Ordering,
 };
 
 /// How changes are delivered to a client that is behind.
@@ -217,14 +218,15 @@ impl Cursor {
         self.held.hub.is_stopped()
     }
 
-    /// Ready when there may be something to deliver; else `waker` is woken when there is.
+    /// Ready when there may be something to deliver, or nothing will be any more; else `waker` is
+    /// woken when that is so.
     pub fn poll_news(&self, waker: &Waker) -> Poll<()> {
         if self.has_news() {
             return Poll::Ready(());
         }
         self.held.filed.waiter.register(waker);
-        // News may have come just before.
-        if self.has_news() {
+        // News, or the end of all news, may have come just before.
+        if self.has_news() || self.is_stopped() {
             Poll::Ready(())
         } else {
             Poll::Pending

@@ -97,9 +97,16 @@ impl Hub {
 
     /// Takes the present state in place of commits that are compacted, and returns its
     /// revision. Watches that needed them find their position below the window's floor.
-    async fn reload(&self) -> Result<Revision, StoreError> {
-        let revision = self.store.progress().revision;
-        let _pin = self.store.pin(revision)?;
+    pub(super) async fn reload(&self) -> Result<Revision, StoreError> {
+        let (revision, _pin) = loop {
+            let revision = self.store.progress().revision;
+            match self.store.pin(revision) {
+                Ok(pin) => break (revision, pin),
+                // Written and compacted just now: there is a newer one.
+                Err(StoreError::Compacted { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        };
         let mut names: HashSet<Collection> = self.collections.read().keys().cloned().collect();
         let stored = self.store.status().collections;
         names.extend(stored.into_iter().map(|(name, _)| name));
@@ -188,13 +195,14 @@ pub(super) async fn run(
 /// Takes up what the feed has dropped, from the log, or from the state where compaction has
 /// overtaken this too, and moves `applied` along.
 async fn catch_up(hub: &Hub, store: &dyn Store, applied: &mut Revision) -> Result<(), StoreError> {
-    match reread(hub, store, applied).await {
-        Err(StoreError::Compacted { .. }) => {
-            tracing::warn!(%applied, "compaction has overtaken the watch caches; loading them again");
-            *applied = hub.reload().await?;
-            reread(hub, store, applied).await
+    loop {
+        match reread(hub, store, applied).await {
+            Err(StoreError::Compacted { .. }) => {
+                tracing::warn!(%applied, "compaction has overtaken the watch caches; loading them again");
+                *applied = hub.reload().await?;
+            }
+            other => return other,
         }
-        other => other,
     }
 }
 

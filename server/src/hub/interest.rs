@@ -5,23 +5,17 @@
 //! name, else the values of a label or field, else a namespace, else everything. What is looked
 //! up for an event is a superset of those who want it; the selector itself decides.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicU8, AtomicU64, Ordering},
-    },
-    task::Waker,
-};
-
-use futures::task::AtomicWaker;
-use parking_lot::Mutex;
+use std::{collections::HashMap, sync::Arc, task::Waker};
 
 use super::Standing;
 use crate::{
     limits::MAX_FILED_VALUES,
     selector::{Demand, FieldPath, FieldValues, Selector},
     store::{Event, Object, Revision},
+    sync::{
+        AtomicWaker, Mutex,
+        atomic::{AtomicU8, AtomicU64, Ordering},
+    },
 };
 
 /// The place where a watch sleeps.

@@ -18,15 +18,9 @@ mod window;
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-    },
+    sync::{Arc, OnceLock, atomic::AtomicBool},
     time::Duration,
 };
-
-use parking_lot::RwLock;
-use tokio::sync::watch;
 
 use self::{
     backlog::Backlogs,
@@ -48,6 +42,11 @@ pub use self::{
 use crate::{
     limits,
     store::{Collection, Key, Object, PageLimit, Revision, Store, StoreError},
+    sync::{
+        RwLock,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+        spawn, watch,
+    },
 };
 
 /// What a read or a watch can fail with, below the RPCs.
@@ -109,7 +108,7 @@ pub struct Hub {
     collections: RwLock<HashMap<Collection, Arc<CollectionHub>>>,
     /// Every commit up to this is in the caches.
     applied: watch::Sender<Revision>,
-    /// Nothing is taken up any more.
+    /// Nothing is taken up any more. Read within the lock of `applied`: never a place to wait.
     stopped: AtomicBool,
     shelf: SnapshotShelf,
     resumes: ResumeCounts,
@@ -193,9 +192,13 @@ impl Hub {
             resumes: ResumeCounts::default(),
             figures: HubFigures::default(),
         });
-        let start = hub.load().await?;
+        let mut start = hub.load().await?;
+        if hub.store.progress().revision > start {
+            // What was superseded meanwhile was not found: the state is not the one at `start`.
+            start = hub.reload().await?;
+        }
         hub.applied.send_replace(start);
-        tokio::spawn(ingest::run(
+        spawn(ingest::run(
             Arc::downgrade(&hub),
             hub.store.clone(),
             feed,
@@ -214,9 +217,10 @@ impl Hub {
         *self.applied.borrow()
     }
 
-    /// Ends the watches rather than leave them without news for ever.
-    fn stop(&self) {
+    /// Ends the watches, and whoever waits for a revision, rather than leave them without news.
+    pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
+        self.applied.send_modify(|_| ());
         self.wake_watches();
     }
 
@@ -254,14 +258,11 @@ impl Hub {
         if self.applied() >= wanted {
             return Ok(());
         }
-        if self.is_stopped() {
-            return Err(HubError::Stopped);
-        }
         let mut applied = self.applied.subscribe();
-        let reached = applied.wait_for(|now| *now >= wanted);
+        let reached = applied.wait_for(|now| *now >= wanted || self.is_stopped());
         match tokio::time::timeout(self.options.revision_wait, reached).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(_)) => Err(HubError::Stopped),
+            Ok(Ok(now)) if *now >= wanted => Ok(()),
+            Ok(_) => Err(HubError::Stopped),
             Err(_) => Err(HubError::Behind {
                 wanted,
                 latest: self.applied(),
@@ -422,7 +423,10 @@ impl Hub {
             return;
         }
         let mut collections = self.collections.write();
-        let unused = collection.watches.load(Ordering::Acquire) == 0
+        // Meanwhile another may have taken it away, and a third begun one of the same name.
+        let entered = collections.get(&collection.name);
+        let unused = entered.is_some_and(|entry| Arc::ptr_eq(entry, collection))
+            && collection.watches.load(Ordering::Acquire) == 0
             && collection
                 .window
                 .as_ref()

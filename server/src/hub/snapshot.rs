@@ -2,7 +2,6 @@
 
 use std::{collections::VecDeque, ops::Bound, sync::Arc};
 
-use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{Hub, HubError, window::State, window::weight};
@@ -10,6 +9,7 @@ use crate::{
     limits::{MAX_SHELVED_SNAPSHOTS, SNAPSHOT_LIFE},
     selector::Selector,
     store::{Collection, Object, ObjectName, PageLimit, Revision},
+    sync::Mutex,
 };
 
 /// Snapshots of recent lists, so that their next pages come from memory. A snapshot

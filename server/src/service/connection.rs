@@ -2,20 +2,19 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, OnceLock},
     task::Waker,
 };
 
-use futures::task::AtomicWaker;
 use http::{HeaderMap, header::USER_AGENT};
-use parking_lot::Mutex;
 
 use crate::{
     limits::{MAX_USER_AGENT_BYTES, MAX_WATCH_STREAMS_PER_CONNECTION},
     peer::Peer,
+    sync::{
+        AtomicWaker, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// A connection, in the extensions of each of its requests.
@@ -80,6 +79,11 @@ impl Connection {
 
     pub(super) fn is_leaving(&self) -> bool {
         self.leaving.load(Ordering::SeqCst)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn holds_no_stream(&self) -> bool {
+        self.streams.lock().open.is_empty()
     }
 
     /// A stream that is held open; `None` if there are so many that calls would find no stream.
@@ -158,6 +162,6 @@ mod tests {
         let held: Vec<_> = std::iter::from_fn(|| connection.open_stream()).collect();
         assert_eq!(held.len(), MAX_WATCH_STREAMS_PER_CONNECTION);
         drop(held);
-        assert!(connection.streams.lock().open.is_empty());
+        assert!(connection.holds_no_stream());
     }
 }

@@ -7,10 +7,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll, Wake, Waker, ready},
 };
 
@@ -19,10 +16,8 @@ use futures::{
     Stream, StreamExt as _,
     future::BoxFuture,
     stream::{FusedStream as _, FuturesUnordered},
-    task::AtomicWaker,
 };
 use listwatch::v1::{self, watch_many_request::Kind};
-use parking_lot::Mutex;
 use prost::Message as _;
 use tonic::{Status, Streaming};
 
@@ -40,6 +35,10 @@ use crate::{
     limits::{MAX_OPENING_WATCHES, MAX_WATCHES_PER_STREAM},
     seats::Seat,
     store::Revision,
+    sync::{
+        AtomicWaker, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// How often a watch is tried to be joined with another when it has caught up. Events that
@@ -128,6 +127,8 @@ pub(crate) struct ManyFrames {
     may_join: Vec<Wants>,
     /// Answers to requests, to be sent first.
     answers: VecDeque<Bytes>,
+    /// Requests were taken since a watch had its turn.
+    has_asked: bool,
     /// Completes when the server goes away.
     leaving: BoxFuture<'static, ()>,
     /// It takes no more watches: those that it has end, each at its time, and then it does.
@@ -173,6 +174,7 @@ impl ManyFrames {
             kin: HashMap::new(),
             may_join: Vec::new(),
             answers: VecDeque::new(),
+            has_asked: false,
             leaving,
             is_leaving: false,
             connection,
@@ -197,6 +199,12 @@ impl ManyFrames {
             if let Some(answer) = self.answers.pop_front() {
                 return Poll::Ready(Ok(answer));
             }
+            // Whoever asks without a pause must not keep events from its own watches.
+            if std::mem::take(&mut self.has_asked)
+                && let Some(frame) = self.poll_members()
+            {
+                return Poll::Ready(Ok(frame));
+            }
             let asked = match self.poll_requests(context) {
                 Ok(asked) => asked,
                 Err(status) => {
@@ -204,6 +212,7 @@ impl ManyFrames {
                     return Poll::Ready(Err(status));
                 }
             };
+            self.has_asked = asked;
             if asked | self.poll_opening(context) {
                 continue;
             }

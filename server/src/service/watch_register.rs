@@ -1,16 +1,8 @@
 //! Who watches what: the open watches, for `ListWatches`.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::SystemTime,
-};
+use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
 use listwatch::v1;
-use parking_lot::Mutex;
 use prost::Message as _;
 use tonic::Status;
 
@@ -21,6 +13,10 @@ use crate::{
     peer::Peer,
     selector::Selector,
     store::Collection,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// The open watches by number, which is the order in which they were opened.

@@ -6,10 +6,8 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
-use parking_lot::Mutex;
-
 use super::{Key, Pin, Progress, Revision, StoreError, core::Core, log::Log};
-use crate::limits::PRUNE_SLICE_KEYS;
+use crate::{limits::PRUNE_SLICE_KEYS, sync::Mutex};
 
 /// Revisions that are kept readable.
 #[derive(Debug, Default)]

@@ -5,7 +5,6 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use parking_lot::{Mutex, RwLock};
 use tokio::sync::broadcast;
 
 use super::{
@@ -17,7 +16,10 @@ use super::{
     plan::{Group, Planner},
     timeline::Timeline,
 };
-use crate::limits::FEED_GROUPS;
+use crate::{
+    limits::FEED_GROUPS,
+    sync::{Mutex, RwLock},
+};
 
 /// Derived from the log, and changed only together, under one lock that is never held
 /// while a disk is waited for.

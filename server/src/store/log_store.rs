@@ -2,12 +2,11 @@
 //! calls: `plan` (conditions), `core` (publication), `reading`, `compaction`.
 
 use std::{
-    sync::{Arc, Weak, atomic::AtomicBool, atomic::Ordering},
+    sync::{Arc, Weak},
     thread::JoinHandle,
     time::SystemTime,
 };
 
-use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
@@ -20,7 +19,13 @@ use super::{
     replay::Replays,
     writer::Writer,
 };
-use crate::limits::{COMPACTION_QUEUE, EXPIRE_BATCH_BYTES, EXPIRE_BATCH_OBJECTS, MAX_DISK_READS};
+use crate::{
+    limits::{COMPACTION_QUEUE, EXPIRE_BATCH_BYTES, EXPIRE_BATCH_OBJECTS, MAX_DISK_READS},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 type Freed = oneshot::Sender<Result<(), StoreError>>;
 

@@ -1,14 +1,7 @@
 //! A log in memory: for tests, simulations and `--ephemeral`. It starts no thread and
 //! needs no runtime: a commit is done when the call returns.
 
-use std::{
-    collections::BTreeMap,
-    ops::Bound,
-    sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
-};
-
-use parking_lot::RwLock;
+use std::{collections::BTreeMap, ops::Bound, time::Duration};
 
 use super::{
     Progress, Revision, StoreError, StoreOptions,
@@ -18,7 +11,13 @@ use super::{
     plan::{new_store_id, random},
     replay::Replays,
 };
-use crate::limits::DELETE_RESERVE_SHARE;
+use crate::{
+    limits::DELETE_RESERVE_SHARE,
+    sync::{
+        RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 /// A store in memory. Two of the same seed and clock, given the same calls, answer the
 /// same, uids included.

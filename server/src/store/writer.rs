@@ -4,7 +4,6 @@
 
 use std::{sync::Arc, thread::JoinHandle};
 
-use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
@@ -13,7 +12,10 @@ use super::{
     log::Log,
     plan::Planner,
 };
-use crate::limits::{COMMIT_QUEUE, MAX_GROUP_BATCHES, MAX_GROUP_BYTES};
+use crate::{
+    limits::{COMMIT_QUEUE, MAX_GROUP_BATCHES, MAX_GROUP_BYTES},
+    sync::Mutex,
+};
 
 struct Job {
     request: Request,

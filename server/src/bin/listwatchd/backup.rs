@@ -57,7 +57,7 @@ pub(crate) fn import(task: Import, flags: Serve) -> Result<(), String> {
         Box::new(File::open(&task.file).map_err(|e| named(&e))?)
     };
     let export = ExportReader::new(BufReader::new(source)).map_err(|e| named(&e))?;
-    let revision = export.revision();
+    let revision = export.restored_revision();
     SledStore::restore(&flags.data_dir, flags.store_options(), revision, export)
         .map_err(|e| e.to_string())?;
     tracing::info!(%revision, folder = %flags.data_dir.display(), "imported into a new store");

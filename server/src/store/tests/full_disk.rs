@@ -48,7 +48,7 @@ async fn fill(store: &dyn Store, value: &str) -> CommitError {
 }
 
 #[tokio::test]
-async fn puts_are_refused_before_the_disk_is_full_and_come_back() {
+async fn etcd_9992_puts_are_refused_before_the_disk_is_full_and_come_back() {
     let disk = SmallDisk::mount(96 * MIB);
     let options = StoreOptions {
         segment_bytes: 4 * MIB,

@@ -188,9 +188,8 @@ async fn a_kill_while_opening_leaves_a_store_that_opens() {
     assert!(store.progress().revision.get() >= newest.unwrap());
 }
 
-/// etcd 17780, 18089, 19179.
 #[tokio::test]
-async fn a_kill_at_each_step_of_a_compaction_loses_nothing() {
+async fn etcd_17780_18089_19179_a_kill_at_each_step_of_a_compaction_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut progress = Progress::default();
     for _ in 0..2 {
