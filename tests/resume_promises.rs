@@ -157,6 +157,32 @@ async fn step_4_sends_the_state_when_most_of_it_has_changed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_state_is_sent_only_where_most_of_it_has_changed_and_much() {
+    // Of so many objects so many have changed.
+    for (live, changed, begin) in [
+        (64, 64, BookmarkKind::NetBegin),
+        (65, 65, BookmarkKind::InitialStateBegin),
+        (129, 65, BookmarkKind::InitialStateBegin),
+        (130, 65, BookmarkKind::NetBegin),
+    ] {
+        let harness = Harness::with(small(), store(false)).await;
+        let some = |from: usize, to: usize| {
+            let pods = (from..to).map(|n| put(resource("pods", &format!("p{n}"), "x", &[])));
+            pods.collect::<Vec<_>>()
+        };
+        harness.batch(some(0, live.min(100))).await;
+        harness.batch(some(live.min(100) - 1, live)).await;
+        let resume_token = harness.list("pods").await.resume_token;
+        harness.batch(some(0, changed)).await;
+        harness.put("other", "x", "").await;
+        harness.compact(harness.revision()).await;
+        let mut watch = harness.resume("pods", &resume_token).await;
+        let responses = watch.until(BookmarkKind::InitialStateEnd).await;
+        assert_eq!(kinds(&responses)[0], begin, "{changed} of {live}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_net_difference_resumes_from_any_of_its_tokens() {
     let harness = Harness::with(small(), store(false)).await;
     let copy = history(&harness).await;
