@@ -21,7 +21,7 @@ use crate::{
     validator::{Copy, End, Listed, Model, Recording, Violation, check_list, check_watch, name_of},
 };
 
-/// Histories of one run; each takes a few milliseconds.
+/// Histories of one run; each takes a few milliseconds. `HISTORIES=20` makes it fewer.
 const CASES: u32 = 200;
 const WATCHERS: usize = 4;
 /// Two collections, two namespaces, five names.
@@ -525,8 +525,10 @@ fn run(case: &Case, served: &Served) -> Result<(), TestCaseError> {
 #[test]
 fn a_copy_kept_through_any_of_the_five_steps_equals_the_state() {
     let served = Served::default();
+    let cases = std::env::var("HISTORIES").ok();
+    let cases = cases.map_or(CASES, |n| n.parse().expect("HISTORIES is a number"));
     let config = Config {
-        cases: CASES,
+        cases,
         failure_persistence: None,
         max_shrink_iters: 2000,
         ..Config::default()

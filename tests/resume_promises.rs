@@ -157,6 +157,52 @@ async fn step_4_sends_the_state_when_most_of_it_has_changed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_state_is_sent_only_where_most_of_it_has_changed_and_much() {
+    // Of so many objects so many have changed.
+    for (live, changed, begin) in [
+        (64, 64, BookmarkKind::NetBegin),
+        (65, 65, BookmarkKind::InitialStateBegin),
+        (129, 65, BookmarkKind::InitialStateBegin),
+        (130, 65, BookmarkKind::NetBegin),
+    ] {
+        let harness = Harness::with(small(), store(false)).await;
+        let some = |from: usize, to: usize| {
+            let pods = (from..to).map(|n| put(resource("pods", &format!("p{n}"), "x", &[])));
+            pods.collect::<Vec<_>>()
+        };
+        harness.batch(some(0, live.min(100))).await;
+        harness.batch(some(live.min(100) - 1, live)).await;
+        let resume_token = harness.list("pods").await.resume_token;
+        harness.batch(some(0, changed)).await;
+        harness.put("other", "x", "").await;
+        harness.compact(harness.revision()).await;
+        let mut watch = harness.resume("pods", &resume_token).await;
+        let responses = watch.until(BookmarkKind::InitialStateEnd).await;
+        assert_eq!(kinds(&responses)[0], begin, "{changed} of {live}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_net_difference_names_a_key_once_whatever_the_window_holds() {
+    let mut options = ServerOptions::default();
+    options.hub.response.items = 2;
+    let harness = Harness::with(options, store(false)).await;
+    let resume_token = harness.list("pods").await.resume_token;
+    for round in 0..3 {
+        for n in 0..5 {
+            let name = format!("p{n}");
+            harness.put("pods", &name, &round.to_string()).await;
+        }
+    }
+    harness.compact(harness.revision()).await;
+    let mut watch = harness.resume("pods", &resume_token).await;
+    let responses = watch.until(BookmarkKind::InitialStateEnd).await;
+    assert_eq!(kinds(&responses)[0], BookmarkKind::NetBegin);
+    let wanted = ["^p0@11", "^p1@12", "^p2@13", "^p3@14", "^p4@15"];
+    assert_eq!(short(&responses), wanted);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_net_difference_resumes_from_any_of_its_tokens() {
     let harness = Harness::with(small(), store(false)).await;
     let copy = history(&harness).await;
@@ -303,6 +349,30 @@ async fn a_hub_that_compaction_overtakes_goes_on_with_the_present_state() {
         short(&watches[1].through(written.revision).await),
         ["+after@1004"]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_end_when_the_hub_can_take_up_nothing_more() {
+    let harness = Harness::start().await;
+    let mut watch = harness.watch_all("pods").await;
+    watch.until(BookmarkKind::InitialStateEnd).await;
+    // More groups than the feed holds, so that the hub has to read a log that is closed.
+    for n in 0..1000 {
+        let write = write("a", &n.to_string());
+        harness.store.commit(write).await.unwrap();
+    }
+    harness.store.close().await;
+    let mut ended = None;
+    for _ in 0..10 {
+        match watch.next().await {
+            Ok(response) => assert!(response.is_some(), "ended well"),
+            Err(status) => {
+                ended = Some(status);
+                break;
+            }
+        }
+    }
+    assert_eq!(reason(&ended.expect("it goes on for ever")), "NOT_READY");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

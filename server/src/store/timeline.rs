@@ -56,3 +56,58 @@ impl Timeline {
         self.points.drain(..below.saturating_sub(1));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn at(second: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(second)
+    }
+
+    /// Revision `n` at second `10 n`, up to this one.
+    fn until(last: u64) -> Timeline {
+        let mut timeline = Timeline::default();
+        for n in 1..=last {
+            timeline.note(at(10 * n), Revision::new(n));
+        }
+        timeline
+    }
+
+    #[test]
+    fn a_second_names_the_newest_revision_of_it() {
+        let mut timeline = until(2);
+        timeline.note(at(20) + Duration::from_millis(900), Revision::new(3));
+        // A clock that goes back changes no point, and takes no revision back.
+        timeline.note(at(15), Revision::new(4));
+        let found = [0, 9, 10, 19, 20, 21].map(|second| timeline.at(at(second)).get());
+        assert_eq!(found, [0, 0, 1, 1, 4, 4]);
+        assert_eq!(timeline.last_time(), at(20) + Duration::from_millis(900));
+        // However many commits a second has.
+        assert_eq!(timeline.points.len(), 2);
+    }
+
+    #[test]
+    fn compaction_keeps_the_last_point_below_it() {
+        for (to, first) in [(0, 1), (1, 1), (2, 1), (3, 2), (5, 4), (9, 5)] {
+            let mut timeline = until(5);
+            timeline.compact(Revision::new(to));
+            let left: Vec<u64> = timeline.points.iter().map(|point| point.1.get()).collect();
+            assert_eq!(left, (first..=5).collect::<Vec<_>>(), "compacted to {to}");
+        }
+    }
+
+    #[test]
+    fn too_many_points_become_half_as_many_that_never_name_too_much() {
+        let most = MAX_TIMELINE_POINTS as u64;
+        assert_eq!(until(most).points.len() as u64, most);
+        let timeline = until(most + 1);
+        assert_eq!(timeline.points.len() as u64, most / 2);
+        for n in [2, 3, 1000, 1001, most, most + 1] {
+            let named = timeline.at(at(10 * n)).get();
+            assert!(named == n || named == n - 1, "{named} at {n}");
+        }
+    }
+}

@@ -108,3 +108,64 @@ fn read_slot(file: &File, offset: u64, id: StoreId) -> Option<Revision> {
     let whole = u64::from_be_bytes(*sum) == xxh3_64(data) && *store == id.0.to_be_bytes();
     whole.then(|| Revision::new(u64::from_be_bytes(*revision)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: StoreId = StoreId(7);
+
+    fn opened(folder: &Path) -> (Head, u64) {
+        let (head, revision) = Head::open(folder, ID).unwrap();
+        (head, revision.get())
+    }
+
+    /// As a crash in the middle of a write leaves it.
+    fn tear(folder: &Path, slot: usize) {
+        let file = OpenOptions::new().write(true).open(folder.join(FILE));
+        let torn = file.unwrap().write_all_at(&[0xaa; 9], SLOT_OFFSETS[slot]);
+        torn.unwrap();
+    }
+
+    #[test]
+    fn a_torn_write_leaves_the_revision_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut head = Head::create(folder.path(), ID, Revision::new(4)).unwrap();
+        let mut turn = 0;
+        // Also by one that was opened: it writes over the older of the two.
+        for (round, reopened) in [false, true, true, false, true].into_iter().enumerate() {
+            if reopened {
+                head = opened(folder.path()).0;
+            }
+            let revision = 5 + round as u64;
+            head.set(Revision::new(revision)).unwrap();
+            assert_eq!(opened(folder.path()).1, revision);
+            let newest = std::fs::read(folder.path().join(FILE)).unwrap();
+            tear(folder.path(), turn);
+            assert_eq!(opened(folder.path()).1, revision - 1);
+            std::fs::write(folder.path().join(FILE), newest).unwrap();
+            turn = 1 - turn;
+        }
+        tear(folder.path(), 0);
+        tear(folder.path(), 1);
+        assert!(matches!(
+            Head::open(folder.path(), ID),
+            Err(StoreError::Damaged(_))
+        ));
+    }
+
+    #[test]
+    fn the_head_of_another_store_or_none_is_damage() {
+        let folder = tempfile::tempdir().unwrap();
+        Head::create(folder.path(), ID, Revision::new(4)).unwrap();
+        let error = Head::open(folder.path(), StoreId(8)).err().unwrap();
+        assert!(matches!(error, StoreError::Damaged(_)), "{error}");
+        std::fs::remove_file(folder.path().join(FILE)).unwrap();
+        let error = Head::open(folder.path(), ID).err().unwrap();
+        assert!(error.to_string().contains("is missing"), "{error}");
+        // What cannot be opened for another reason is not said to be missing.
+        std::fs::create_dir(folder.path().join(FILE)).unwrap();
+        let error = Head::open(folder.path(), ID).err().unwrap();
+        assert!(matches!(error, StoreError::Io { .. }), "{error}");
+    }
+}

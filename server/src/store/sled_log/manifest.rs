@@ -150,3 +150,50 @@ impl Manifest {
         sync_folder(folder).map_err(NotReplaced::Unsynced)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_that_is_whole_and_cannot_be_right_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(Manifest::read(folder.path()), Ok(None));
+        let good = Manifest {
+            store_id: vec![7; 16],
+            format: FORMAT,
+            revision: 9,
+            compacted: 5,
+            forgotten: 3,
+            next_segment: 2,
+            segments: vec![SegmentEntry::default()],
+        };
+        good.write(folder.path()).unwrap();
+        assert_eq!(Manifest::read(folder.path()), Ok(Some(good.clone())));
+        let short = Manifest {
+            store_id: vec![7; 15],
+            ..good.clone()
+        };
+        let empty = Manifest {
+            segments: Vec::new(),
+            ..good.clone()
+        };
+        for bad in [short, empty] {
+            bad.write(folder.path()).unwrap();
+            let read = Manifest::read(folder.path());
+            assert!(matches!(read, Err(StoreError::Damaged(_))), "{bad:?}");
+        }
+        let newer = Manifest {
+            format: FORMAT + 1,
+            ..good
+        };
+        newer.write(folder.path()).unwrap();
+        let read = Manifest::read(folder.path());
+        assert!(matches!(read, Err(StoreError::Unusable(_))), "{read:?}");
+        // A folder in its place is no sign that there is no store.
+        fs::remove_file(folder.path().join(FILE)).unwrap();
+        fs::create_dir(folder.path().join(FILE)).unwrap();
+        let read = Manifest::read(folder.path());
+        assert!(matches!(read, Err(StoreError::Io { .. })), "{read:?}");
+    }
+}

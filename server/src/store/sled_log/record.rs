@@ -453,3 +453,160 @@ fn from_nanos(nanos: i64) -> SystemTime {
     };
     time.unwrap_or(UNIX_EPOCH)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOT: Slot = Slot {
+        revision: Revision::new(7),
+        index: 2,
+    };
+
+    fn entry(time: SystemTime, value: &[u8]) -> Entry {
+        let object = Object::new(
+            Key::new("pods", "default", "a").unwrap(),
+            Uid(0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10),
+            SLOT.revision,
+            Revision::new(3),
+            time,
+            Content {
+                value: Bytes::copy_from_slice(value),
+                expire_time: Some(time),
+                ..Content::default()
+            },
+        );
+        Entry {
+            slot: SLOT,
+            change: Change::Updated,
+            object: Arc::new(object),
+            previous_revision: Some(Revision::new(1)),
+            request: None,
+            trace: None,
+        }
+    }
+
+    /// What a scan makes of parts, in this order.
+    fn read<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Result<Option<Stored>, RecordError> {
+        let mut assembly = Assembly::default();
+        let mut whole = None;
+        for part in parts {
+            let (slot, number) = parse_key(&part.key).expect("a key");
+            let (payload, checksum) = open(&part.key, &part.value)?;
+            assert_eq!(checksum, part.checksum);
+            whole = assembly.take(slot, number, payload)?;
+        }
+        whole.map(|bytes| decode(SLOT, bytes)).transpose()
+    }
+
+    fn read_entry(parts: &[Part]) -> Entry {
+        match read(parts) {
+            Ok(Some(Stored::Entry(entry))) => entry,
+            Ok(_) => panic!("no entry"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn times_before_and_after_1970_come_back() {
+        let odd = Duration::new(1_700_000_000, 123_456_789);
+        for time in [UNIX_EPOCH, UNIX_EPOCH + odd, UNIX_EPOCH - odd] {
+            let found = read_entry(&encode(&entry(time, b"x"), 4096)).object;
+            assert_eq!(found.update_time, time);
+            assert_eq!(found.content.expire_time, Some(time));
+        }
+        // Beyond what 64 bits hold: the end of it, on the same side.
+        let far = Duration::from_secs(1 << 40);
+        for time in [UNIX_EPOCH + far, UNIX_EPOCH - far] {
+            let found = read_entry(&encode(&entry(time, b"x"), 4096)).object;
+            assert_eq!(found.update_time > UNIX_EPOCH, time > UNIX_EPOCH);
+        }
+    }
+
+    #[test]
+    fn only_all_parts_of_a_record_in_their_order_make_it() {
+        let value: Vec<u8> = (0..=255).collect();
+        let parts = encode(&entry(UNIX_EPOCH, &value), 64);
+        assert!(parts.len() >= 4, "{}", parts.len());
+        let found = read_entry(&parts);
+        assert_eq!(found.object.content.value, value);
+        assert_eq!(found.previous_revision, Some(Revision::new(1)));
+        for (i, part) in parts.iter().enumerate() {
+            assert_eq!(part.key, key_of(SLOT, i as u16));
+            assert_eq!(part.bytes() as usize, KEY_BYTES + part.value.len());
+            let without = parts.iter().take(i).chain(parts.iter().skip(i + 1));
+            let lost_end = i + 1 == parts.len();
+            match read(without) {
+                // A scan sees by what follows that the end is missing.
+                Ok(None) => assert!(lost_end),
+                Ok(Some(_)) => panic!("whole without part {i}"),
+                Err(RecordError::IllFormed(_)) => assert!(!lost_end),
+                Err(error) => panic!("{error}"),
+            }
+            let twice = parts.iter().take(i + 1).chain(parts.iter().skip(i));
+            assert!(read(twice).is_err(), "part {i} twice");
+        }
+        // The next part, of another record.
+        let mut others = entry(UNIX_EPOCH, &value);
+        others.slot.index += 1;
+        let others = encode(&others, 64);
+        let mixed = parts.iter().take(2).chain(others.iter().skip(2));
+        assert!(matches!(read(mixed), Err(RecordError::IllFormed(_))));
+    }
+
+    #[test]
+    fn a_record_that_was_abandoned_is_told_from_none() {
+        let parts = encode(&entry(UNIX_EPOCH, &[0; 300]), 64);
+        let mut assembly = Assembly::default();
+        assert!(!assembly.abandon());
+        let (payload, _) = open(&parts[0].key, &parts[0].value).unwrap();
+        assert!(assembly.take(SLOT, 0, payload).unwrap().is_none());
+        assert!(assembly.abandon());
+        assert!(!assembly.abandon());
+    }
+
+    #[test]
+    fn a_record_of_a_newer_version_or_altered_says_which() {
+        let part = encode(&entry(UNIX_EPOCH, b"x"), 4096).remove(0);
+        let refused = |value: &[u8]| open(&part.key, value).expect_err("an error");
+        for place in 0..part.value.len() {
+            let mut value = part.value.clone();
+            value[place] ^= 4;
+            match refused(&value) {
+                RecordError::Version(found) => assert_eq!((place, found), (0, VERSION ^ 4)),
+                RecordError::Checksum => assert_ne!(place, 0),
+                error => panic!("{error}"),
+            }
+        }
+        assert!(matches!(refused(&[]), RecordError::Short));
+        assert!(matches!(refused(&part.value[..5]), RecordError::Short));
+        // Under another key it is as wrong.
+        let key = key_of(SLOT, 1);
+        assert!(matches!(
+            open(&key, &part.value),
+            Err(RecordError::Checksum)
+        ));
+    }
+
+    #[test]
+    fn an_answer_comes_back_with_what_was_absent() {
+        let outcome = Outcome {
+            uid: Uid(9),
+            revision: SLOT.revision,
+            create_revision: Revision::new(3),
+        };
+        let request = Request {
+            id: RequestId {
+                id: "r".into(),
+                fingerprint: 5,
+            },
+            outcomes: vec![Some(outcome), None],
+        };
+        let time = UNIX_EPOCH + Duration::from_secs(8);
+        let parts = encode_answer(SLOT, &request, time, 4096);
+        let Ok(Some(Stored::Answer(slot, found, at))) = read(&parts) else {
+            panic!("no answer");
+        };
+        assert_eq!((slot, &*found, at), (SLOT, &request, time));
+    }
+}
