@@ -13,6 +13,7 @@ mod compare;
 mod drain;
 mod embedding;
 mod error_reasons;
+mod fuzz_corpus;
 mod gateway;
 mod grpc_web;
 mod harness;
