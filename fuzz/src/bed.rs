@@ -7,10 +7,14 @@ use std::{
 };
 
 use listwatch_server::{
-    Server, ServerHandle, ServerOptions, ServiceOptions, backup,
+    Server, ServerHandle, ServerOptions, ServiceOptions,
+    backup::{self, ExportReader},
     clock::Clock,
     hub::HubOptions,
-    store::{Content, Key, MemoryStore, Operation, PutCondition, Store, StoreOptions, WriteBatch},
+    store::{
+        Content, DeleteCause, Key, MemoryStore, Operation, PutCondition, Revision, Store,
+        StoreOptions, WriteBatch,
+    },
 };
 use tokio::{
     io::DuplexStream,
@@ -26,6 +30,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 /// not hide in thousands.
 const MOST_INPUTS: u32 = 200;
 
+/// How often the objects are put back before there is a new server, which takes ten times as
+/// long. Revisions go on meanwhile, so that inputs which name one differ from fresh servers'.
+const MOST_REPAIRS: u32 = 20;
+
 /// A server over a store in memory with a few objects, one connection to it, and time that
 /// passes only when there is nothing to do.
 pub(crate) struct Bed {
@@ -33,6 +41,7 @@ pub(crate) struct Bed {
     pub(crate) server: ServerHandle,
     pub(crate) channel: Channel,
     inputs: u32,
+    repairs: u32,
     fresh: Vec<u8>,
     runtime: Option<Runtime>,
 }
@@ -46,13 +55,14 @@ pub(crate) fn with_bed(check: impl AsyncFnOnce(&Bed)) {
     BED.with_borrow_mut(|kept| {
         let mut bed = kept.take().unwrap_or_else(Bed::new);
         let runtime = bed.runtime.take().expect("a runtime");
-        let state = runtime.block_on(async {
+        let is_as_before = runtime.block_on(async {
             check(&bed).await;
-            bed.state().await
+            let state = bed.state().await;
+            state == bed.fresh || bed.repair(&state).await
         });
         bed.runtime = Some(runtime);
         bed.inputs += 1;
-        if state == bed.fresh && bed.inputs < MOST_INPUTS {
+        if is_as_before && bed.inputs < MOST_INPUTS {
             *kept = Some(bed);
         }
     });
@@ -103,11 +113,27 @@ impl Bed {
             server,
             channel,
             inputs: 0,
+            repairs: 0,
             fresh: Vec::new(),
             runtime: None,
         };
         bed.fresh = bed.state().await;
         bed
+    }
+
+    /// Puts the objects of the start back. `false`: it takes a new server.
+    async fn repair(&mut self, state: &[u8]) -> bool {
+        let compacted = self.store.progress().compacted;
+        if compacted > Revision::ZERO || self.repairs == MOST_REPAIRS {
+            return false;
+        }
+        self.repairs += 1;
+        for object in ExportReader::new(state).expect("an export") {
+            delete(&*self.store, object.expect("an object").key).await;
+        }
+        fill(&*self.store).await;
+        self.fresh = self.state().await;
+        true
     }
 
     /// Everything that the store holds, and its revision.
@@ -158,12 +184,20 @@ async fn fill(store: &dyn Store) {
         };
         store.commit(batch).await.expect("a write");
     }
+    delete(
+        store,
+        Key::new("configmaps", "default", "b").expect("a key"),
+    )
+    .await;
+}
+
+async fn delete(store: &dyn Store, key: Key) {
     let operation = Operation::Delete {
-        key: Key::new("configmaps", "default", "b").expect("a key"),
+        key,
         if_revision: None,
         if_uid: None,
         allow_missing: false,
-        cause: listwatch_server::store::DeleteCause::Request,
+        cause: DeleteCause::Request,
     };
     let batch = WriteBatch {
         operations: vec![operation],
