@@ -1,8 +1,9 @@
 //! A server in this process for one input after the other.
 
 use std::{
-    cell::RefCell,
-    sync::Arc,
+    cell::{Cell, RefCell},
+    panic,
+    sync::{Arc, Once},
     time::{Duration, SystemTime},
 };
 
@@ -48,10 +49,26 @@ pub(crate) struct Bed {
 
 thread_local! {
     static BED: RefCell<Option<Bed>> = const { RefCell::new(None) };
+    static PANICS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Counts the panics of this thread, on which the whole server runs: those of its tasks end with
+/// them, and nobody hears of it.
+fn count_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let told = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            PANICS.set(PANICS.get() + 1);
+            told(panic);
+        }));
+    });
 }
 
 /// Runs a check with a server whose store is as at the start.
 pub(crate) fn with_bed(check: impl AsyncFnOnce(&Bed)) {
+    count_panics();
+    let panics = PANICS.get();
     BED.with_borrow_mut(|kept| {
         let mut bed = kept.take().unwrap_or_else(Bed::new);
         let runtime = bed.runtime.take().expect("a runtime");
@@ -60,6 +77,7 @@ pub(crate) fn with_bed(check: impl AsyncFnOnce(&Bed)) {
             let state = bed.state().await;
             state == bed.fresh || bed.repair(&state).await
         });
+        assert_eq!(PANICS.get(), panics, "a task of the server panicked");
         bed.runtime = Some(runtime);
         bed.inputs += 1;
         if is_as_before && bed.inputs < MOST_INPUTS {
