@@ -1,6 +1,9 @@
 //! What the gateway reads of a request, given any bytes: selectors, queries and paths, and
 //! bodies in each form. None of it touches the store.
 
+// It fails as a test does.
+#![allow(clippy::expect_used)]
+
 use std::{
     sync::{Arc, LazyLock},
     time::SystemTime,
@@ -184,9 +187,10 @@ fn message(kind: &Kind, data: &[u8]) {
     };
     if let Ok(fields) = messages::decode(message, raw) {
         let mut value = Value::Object(fields);
-        // A message says nothing that its kind does not have, and of no other type.
+        // A message says nothing that its kind does not have. A quantity may be none: that is
+        // refused here, as it is in JSON.
         let told = strict::prune(kind, &mut value);
-        assert_eq!(told, Ok(Vec::new()), "{value}");
+        assert!(told.is_err() || told == Ok(Vec::new()), "{told:?} {value}");
         object(kind, value);
     }
 }

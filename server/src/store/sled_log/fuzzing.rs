@@ -1,5 +1,8 @@
 //! What is read back from the disk, given any bytes.
 
+// It fails as a test does.
+#![allow(clippy::expect_used)]
+
 use std::path::Path;
 
 use bytes::Bytes;
