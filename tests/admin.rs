@@ -19,7 +19,7 @@ use tonic_reflection::pb::v1::{
 };
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use crate::harness::{Harness, PATIENCE, everything, reason, resource};
+use crate::harness::{Harness, PATIENCE, everything, key, reason, resource};
 
 async fn channel(harness: &Harness) -> Channel {
     Endpoint::from_static("http://in-memory")
@@ -334,6 +334,70 @@ fn an_export_of_an_unknown_version_is_refused_by_its_number() {
         panic!("taken");
     };
     assert!(error.to_string().contains("format version 2"), "{error}");
+}
+
+/// What the store would keep as another time, or what leaves no revision for a write, is refused
+/// before anything is made of it.
+#[test]
+fn an_export_of_times_and_revisions_that_no_store_keeps_is_refused() {
+    let time = |seconds, nanos| Some(prost_types::Timestamp { seconds, nanos });
+    let resource = |update_time, expire_time| v1::Resource {
+        key: Some(key("pods", "a")),
+        uid: "00000000-0000-4000-8000-000000000001".into(),
+        revision: 1,
+        create_revision: 1,
+        update_time,
+        expire_time,
+        ..v1::Resource::default()
+    };
+    let first = |revision, resource| {
+        let header = v1::ExportHeader {
+            format_version: 1,
+            revision,
+            ..v1::ExportHeader::default()
+        };
+        let objects = v1::ExportObjects {
+            resources: vec![resource],
+        };
+        let mut file = Vec::new();
+        for kind in [Kind::Header(header), Kind::Objects(objects)] {
+            let frame = v1::ExportResponse { kind: Some(kind) };
+            file.extend(frame.encode_length_delimited_to_vec());
+        }
+        ExportReader::new(&file[..])?
+            .next()
+            .expect("an object or an error")
+    };
+    // The last second of 1677 and the first of 2263 are the nearest.
+    for (seconds, nanos) in [
+        (i64::MAX, i32::MAX),
+        (i64::MIN, i32::MIN),
+        (253_402_300_799, 999_999_999),
+        (9_223_372_036, 854_775_808),
+        (-9_223_372_037, 145_224_191),
+    ] {
+        for resource in [
+            resource(time(seconds, nanos), None),
+            resource(time(1, 0), time(seconds, nanos)),
+        ] {
+            let error = first(5, resource).unwrap_err().to_string();
+            assert!(error.contains("bad time"), "{seconds}.{nanos}: {error}");
+        }
+    }
+    for (seconds, nanos) in [
+        (9_223_372_036, 854_775_807),
+        (-9_223_372_037, 145_224_192),
+        (0, 0),
+    ] {
+        let taken = first(5, resource(time(seconds, nanos), time(seconds, nanos)));
+        assert!(taken.is_ok(), "{seconds}.{nanos}: {taken:?}");
+    }
+    for revision in [-1, i64::MIN, i64::MAX, i64::MAX / 2 + 1] {
+        let error = first(revision, resource(None, None));
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("impossible revision"), "{revision}: {error}");
+    }
+    assert!(first(i64::MAX / 2, resource(None, None)).is_ok());
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ mod drain;
 mod embedding;
 mod error_reasons;
 mod faults;
+mod fuzz_corpus;
 mod gateway;
 mod grpc_web;
 mod harness;

@@ -18,7 +18,9 @@ use prost::Message as _;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::{
-    limits::{CEILING_OBJECT_BYTES, MAX_EXPORT_FRAME_BYTES, RESTORE_REVISION_GAP},
+    limits::{
+        CEILING_OBJECT_BYTES, MAX_EXPORT_FRAME_BYTES, MAX_IMPORT_REVISION, RESTORE_REVISION_GAP,
+    },
     service::Export,
     store::{Content, Key, Object, Revision, Store, StoreError, Uid},
 };
@@ -99,6 +101,12 @@ impl<R: Read> ExportReader<R> {
             let version = header.format_version;
             return Err(damaged(format!(
                 "the export has format version {version}; this version reads 1"
+            )));
+        }
+        if !(0..=MAX_IMPORT_REVISION).contains(&header.revision) {
+            let revision = header.revision;
+            return Err(damaged(format!(
+                "the export has an impossible revision: {revision}"
             )));
         }
         let (checksum, ready) = (Xxh3::new(), Vec::new().into_iter());
@@ -242,7 +250,7 @@ fn object(resource: v1::Resource, newest: Revision) -> Result<Object, BackupErro
         Some(revision) if revision > Revision::ZERO && revision <= newest => Ok(revision),
         _ => Err(bad("revision")),
     };
-    let time = |t: prost_types::Timestamp| SystemTime::try_from(t).map_err(|_| bad("time"));
+    let time = |t: prost_types::Timestamp| storable(t).ok_or_else(|| bad("time"));
     if resource.value.len() > CEILING_OBJECT_BYTES {
         return Err(bad("value: it is too large"));
     }
@@ -260,4 +268,12 @@ fn object(resource: v1::Resource, newest: Revision) -> Result<Object, BackupErro
         time(resource.update_time.unwrap_or_default())?,
         content,
     ))
+}
+
+/// A point in time as the store keeps it, in nanoseconds of 64 bits: one that is further off
+/// would come back as another.
+fn storable(time: prost_types::Timestamp) -> Option<SystemTime> {
+    let nanos = i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
+    i64::try_from(nanos).ok()?;
+    SystemTime::try_from(time).ok()
 }

@@ -5,6 +5,9 @@
 
 pub mod backup;
 pub mod clock;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gateway;
 pub mod hub;
 #[cfg(all(test, feature = "interleavings"))]

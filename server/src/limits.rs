@@ -310,3 +310,6 @@ pub const GATEWAY_MAX_FINALIZERS: usize = 64;
 pub const GATEWAY_RETRY_SECONDS: u64 = 1;
 /// The same, where the server is going away.
 pub const GATEWAY_LEAVING_RETRY_SECONDS: u64 = 5;
+/// The newest revision of an export that is read: half of what there is, so that a store made
+/// of it never comes to the last one.
+pub const MAX_IMPORT_REVISION: i64 = i64::MAX / 2;

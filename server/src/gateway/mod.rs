@@ -10,6 +10,8 @@ mod discovery;
 mod doubled;
 mod field_path;
 mod fields;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod kinds;
 mod labels;
 mod list;

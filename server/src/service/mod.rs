@@ -11,6 +11,8 @@ mod departure;
 mod edge;
 mod encoding;
 mod frame;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod read;
 mod request;
 mod request_limit;

@@ -49,7 +49,7 @@ pub(crate) struct PageToken {
     pub(crate) after: ObjectName,
 }
 
-fn seal(mut body: Vec<u8>) -> String {
+pub(super) fn seal(mut body: Vec<u8>) -> String {
     let checksum = (xxh3_64(&body) as u32).to_be_bytes();
     body.extend(checksum);
     URL_SAFE_NO_PAD.encode(body)

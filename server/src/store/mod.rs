@@ -21,6 +21,8 @@ mod timeline;
 mod trace;
 mod writer;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use self::sled_log::fuzzing;
 #[cfg(test)]
 mod tests;
 

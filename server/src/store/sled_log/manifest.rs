@@ -110,10 +110,15 @@ impl Manifest {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(io_error("reading", &path, &error)),
         };
+        Self::parse(&bytes, folder).map(Some)
+    }
+
+    /// What a file of this folder says.
+    pub(super) fn parse(bytes: &[u8], folder: &Path) -> Result<Self, StoreError> {
         let damaged = || {
             StoreError::Damaged(format!(
                 "{} is not what was written; run `listwatchd repair` or import a backup",
-                path.display()
+                folder.join(FILE).display()
             ))
         };
         let rest = bytes.strip_prefix(MAGIC).ok_or_else(damaged)?;
@@ -133,22 +138,31 @@ impl Manifest {
         if manifest.store_id.len() != 16 || manifest.segments.is_empty() {
             return Err(damaged());
         }
-        Ok(Some(manifest))
+        Ok(manifest)
+    }
+
+    /// The file that says it.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        seal(&self.encode_to_vec())
     }
 
     /// Replaces it, durably.
     pub(super) fn write(&self, folder: &Path) -> Result<(), NotReplaced> {
-        let payload = self.encode_to_vec();
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(&xxh3_64(&payload).to_be_bytes());
-        bytes.extend_from_slice(&payload);
         let new = folder.join(NEW_FILE);
         let path = folder.join(FILE);
-        write_synced(&new, &bytes).map_err(NotReplaced::Before)?;
+        write_synced(&new, &self.to_bytes()).map_err(NotReplaced::Before)?;
         fs::rename(&new, &path)
             .map_err(|error| NotReplaced::Before(io_error("renaming", &new, &error)))?;
         sync_folder(folder).map_err(NotReplaced::Unsynced)
     }
+}
+
+/// A message as a file.
+pub(super) fn seal(payload: &[u8]) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend_from_slice(&xxh3_64(payload).to_be_bytes());
+    bytes.extend_from_slice(payload);
+    bytes
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@
 mod contain;
 mod database;
 mod folder;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod head;
 mod manifest;
 mod opening;

@@ -177,13 +177,14 @@ pub(super) fn key_of(slot: Slot, part: u16) -> [u8; KEY_BYTES] {
     key
 }
 
-/// The slot and part that a key stands for.
+/// The slot and part that a key stands for; `None` for one that no slot has: revisions end
+/// where those of the API do.
 pub(super) fn parse_key(key: &[u8]) -> Option<(Slot, u16)> {
     let key: &[u8; KEY_BYTES] = key.try_into().ok()?;
     let (revision, rest) = key.split_first_chunk::<8>()?;
     let (index, part) = rest.split_first_chunk::<4>()?;
     let slot = Slot {
-        revision: Revision::new(u64::from_be_bytes(*revision)),
+        revision: Revision::from_wire(i64::from_be_bytes(*revision))?,
         index: u32::from_be_bytes(*index),
     };
     Some((slot, u16::from_be_bytes(part.try_into().ok()?)))
