@@ -30,6 +30,7 @@ mod resume_promises;
 mod simulation;
 mod stalled_readers;
 mod tidy;
+mod track_record;
 mod validator;
 mod watch_many;
 mod watch_options;

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-fn sources(folder: &str) -> Vec<(PathBuf, String)> {
+pub(crate) fn sources(folder: &str) -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut found = Vec::new();
     let mut folders = vec![root];
