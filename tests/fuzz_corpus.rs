@@ -6,6 +6,10 @@ mod checks;
 use std::{fs, path::Path};
 
 /// Gives a check everything that is kept for it, and an empty input.
+#[allow(
+    clippy::print_stdout,
+    reason = "says which input it is, if the check fails"
+)]
 fn replay(name: &str, check: fn(&[u8])) {
     let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
     check(&[]);
@@ -17,7 +21,6 @@ fn replay(name: &str, check: fn(&[u8])) {
         for entry in entries {
             let path = entry.unwrap().path();
             let data = fs::read(&path).unwrap();
-            // Says which input it is, if the check fails.
             println!("{}", path.display());
             check(&data);
             count += 1;
