@@ -17,9 +17,17 @@
 //! | 12 | a net difference or a manifest takes the model from S to R |
 //! | 13 | objects that start or stop matching are added or deleted, with the last matching state |
 //! | 14 | exact: OUT_OF_RANGE only if compacted, and never another way of catching up |
+//!
+//! Checks 16 to 23, of every call against the log, are in [`calls`]; 15, 24 and 25, of the time
+//! as clients see it, in [`travel`].
 
+pub mod calls;
 mod copy;
 mod model;
+pub mod travel;
+
+#[cfg(test)]
+mod calls_tests;
 #[cfg(test)]
 mod tests;
 

@@ -82,6 +82,37 @@ impl Model {
         self.events.keys().next_back().copied().unwrap_or(0)
     }
 
+    /// Takes over one event of a watch of every change that covers everything: the log as an
+    /// observer saw it.
+    pub fn follow(&mut self, event: &v1::WatchEvent) {
+        let resource = event.resource.clone().unwrap_or_default();
+        match event.r#type() {
+            EventType::Deleted => {
+                self.delete(name_of(&resource), resource.revision, event.delete_cause());
+            }
+            _ => self.put(resource),
+        }
+    }
+
+    /// Every change of every revision, in order: the revision, the name, what it became, and
+    /// why it was deleted.
+    pub fn changes(
+        &self,
+    ) -> impl Iterator<Item = (i64, &Name, Option<&v1::Resource>, DeleteCause)> {
+        self.events.iter().flat_map(move |(&revision, names)| {
+            names.iter().map(move |name| {
+                let now = self.version(name, revision);
+                (revision, name, now, self.cause(name, revision))
+            })
+        })
+    }
+
+    /// Whether a revision changed a name.
+    pub fn changed(&self, name: &Name, revision: i64) -> bool {
+        let names = self.events.get(&revision);
+        names.is_some_and(|names| names.contains(name))
+    }
+
     /// The object of a name as of a revision.
     pub fn version(&self, name: &Name, at: i64) -> Option<&v1::Resource> {
         let versions = self.keys.get(name)?;
