@@ -40,6 +40,8 @@ pub struct Call {
 pub enum Kind {
     Write(Write),
     Read(Read),
+    /// A watch told of this revision.
+    Heard(i64),
 }
 
 /// A batch, or a batch of one.
@@ -141,6 +143,7 @@ impl Call {
     fn revision(&self) -> Option<i64> {
         match &self.kind {
             Kind::Read(read) => Some(read.revision),
+            Kind::Heard(revision) => Some(*revision),
             Kind::Write(write) => match write.outcome {
                 Outcome::Written(revision) => Some(revision),
                 _ => None,
@@ -158,7 +161,7 @@ pub fn check_calls(log: &Model, base: i64, calls: &[Call]) -> Vec<Violation> {
         base,
         calls,
         known: known(calls),
-        places: places(log),
+        places: places(log, base),
         begun: BTreeMap::new(),
         found: Vec::new(),
     };
@@ -167,6 +170,7 @@ pub fn check_calls(log: &Model, base: i64, calls: &[Call]) -> Vec<Violation> {
         match &call.kind {
             Kind::Write(write) => check.write(call, write),
             Kind::Read(read) => check.read(call, read),
+            Kind::Heard(revision) => check.existed(call, *revision),
         }
     }
     check.nobodys();
@@ -248,11 +252,13 @@ fn known(calls: &[Call]) -> BTreeMap<Duration, i64> {
     known
 }
 
-/// Where each value is in the log.
-fn places(log: &Model) -> HashMap<Vec<u8>, BTreeSet<(i64, Name)>> {
+/// Where each value is in the log, above what it began with.
+fn places(log: &Model, base: i64) -> HashMap<Vec<u8>, BTreeSet<(i64, Name)>> {
     let mut places: HashMap<_, BTreeSet<_>> = HashMap::new();
     for (revision, name, now, _) in log.changes() {
-        if let Some(now) = now {
+        if let Some(now) = now
+            && revision > base
+        {
             let value = places.entry(now.value.to_vec()).or_default();
             value.insert((revision, name.clone()));
         }
@@ -458,14 +464,19 @@ impl Check<'_> {
         if let Some(wrong) = wrong {
             self.say(18, call, format!("read at {revision}, {wrong}"));
         }
-        if revision > self.log.revision().max(self.base) {
-            self.say(20, call, format!("read at {revision}, which never was"));
-        }
-        self.no_foresight(call, revision, 20);
+        self.existed(call, revision);
         let wanted = self.log.at(revision, &read.selector);
         for what in differences(&read.shown, &wanted) {
             self.say(19, call, format!("{what} at {revision}"));
         }
+    }
+
+    /// A revision was there when the call returned.
+    fn existed(&mut self, call: &Call, revision: i64) {
+        if revision > self.log.revision().max(self.base) {
+            self.say(20, call, format!("saw {revision}, which never was"));
+        }
+        self.no_foresight(call, revision, 20);
     }
 
     /// Every change of the log is somebody's.
@@ -502,7 +513,11 @@ impl Check<'_> {
                 (Some(_), _) => matches!(change, Some(Change::Put { .. })),
                 (None, DeleteCause::Expired) => {
                     let last = self.log.version(name, revision - 1);
-                    last.is_some_and(|last| expiring.contains(&last.value[..]))
+                    last.is_some_and(|last| {
+                        // Of what the log began with, nobody here said when it ends.
+                        let is_given = last.revision <= self.base && last.expire_time.is_some();
+                        is_given || expiring.contains(&last.value[..])
+                    })
                 }
                 (None, _) => {
                     matches!(change, Some(Change::Delete))

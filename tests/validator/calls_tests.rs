@@ -178,21 +178,21 @@ fn broken(change: impl FnOnce(&mut Model, &mut Vec<Call>)) -> Vec<u8> {
 fn outcome(call: &mut Call) -> &mut Outcome {
     match &mut call.kind {
         Kind::Write(write) => &mut write.outcome,
-        Kind::Read(_) => panic!("not a write"),
+        _ => panic!("not a write"),
     }
 }
 
 fn parts(call: &mut Call) -> &mut Vec<Part> {
     match &mut call.kind {
         Kind::Write(write) => &mut write.parts,
-        Kind::Read(_) => panic!("not a write"),
+        _ => panic!("not a write"),
     }
 }
 
 fn reading(call: &mut Call) -> &mut Read {
     match &mut call.kind {
         Kind::Read(read) => read,
-        Kind::Write(_) => panic!("not a read"),
+        _ => panic!("not a read"),
     }
 }
 
@@ -302,6 +302,20 @@ fn check_20_a_read_that_knows_what_had_not_begun_is_found() {
     assert!(found.contains(&20), "{found:?}");
     let found = broken(|_, calls| calls.push(read((500, 501), Consistency::Linearizable, 9)));
     assert_eq!(found, [20]);
+    // The same of what a watch tells; and what it told is known from then on.
+    let heard = |millis, revision| {
+        let kind = Kind::Heard(revision);
+        broken(move |_, calls| {
+            calls.push(Call {
+                kind,
+                ..read((millis, millis), Consistency::Cached, 1)
+            })
+        })
+    };
+    assert!(heard(74, 5).is_empty());
+    assert_eq!(heard(62, 5), [17, 20]);
+    // The deletion at 7 was asked for at 90: told before, it is nobody's.
+    assert_eq!(heard(84, 7), [18, 23]);
 }
 
 #[test]

@@ -38,10 +38,10 @@ use std::{
 
 use listwatch::v1::{self, BookmarkKind, CatchUp, DeliveryMode, EventType};
 
-use self::model::{Expected, matches_name, same};
+use self::model::{Expected, matches_name};
 pub use self::{
     copy::Copy,
-    model::{Model, Name, State, matches, name_of},
+    model::{Model, Name, State, matches, name_of, same},
 };
 
 /// How a recorded watch ended.

@@ -82,18 +82,6 @@ impl Model {
         self.events.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// Takes over one event of a watch of every change that covers everything: the log as an
-    /// observer saw it.
-    pub fn follow(&mut self, event: &v1::WatchEvent) {
-        let resource = event.resource.clone().unwrap_or_default();
-        match event.r#type() {
-            EventType::Deleted => {
-                self.delete(name_of(&resource), resource.revision, event.delete_cause());
-            }
-            _ => self.put(resource),
-        }
-    }
-
     /// Every change of every revision, in order: the revision, the name, what it became, and
     /// why it was deleted.
     pub fn changes(
@@ -105,6 +93,11 @@ impl Model {
                 (revision, name, now, self.cause(name, revision))
             })
         })
+    }
+
+    /// Every name that there ever was.
+    pub fn names(&self) -> impl Iterator<Item = &Name> {
+        self.keys.keys()
     }
 
     /// Whether a revision changed a name.

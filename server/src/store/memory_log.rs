@@ -1,10 +1,10 @@
 //! A log in memory: for tests, simulations and `--ephemeral`. It starts no thread and
 //! needs no runtime: a commit is done when the call returns.
 
-use std::{collections::BTreeMap, ops::Bound, time::Duration};
+use std::{collections::BTreeMap, ops::Bound, sync::Arc, time::Duration};
 
 use super::{
-    Progress, Revision, StoreError, StoreOptions,
+    Change, Object, Progress, Revision, StoreError, StoreOptions,
     core::{Core, State},
     log::{AppendError, Dropped, Entry, Live, Log, Room, Slot},
     log_store::{LogStore, impl_store},
@@ -27,15 +27,56 @@ pub struct MemoryStore(LogStore<MemoryLog>);
 impl MemoryStore {
     /// An empty store.
     pub fn new(options: StoreOptions) -> Self {
+        Self::restored(options, Revision::ZERO, [])
+    }
+
+    /// A new store, with a new identity, of these objects, each once, as of `revision`: as
+    /// [`SledStore::restore`](super::SledStore::restore) makes it from a backup.
+    pub fn restored(
+        options: StoreOptions,
+        revision: Revision,
+        objects: impl IntoIterator<Item = Arc<Object>>,
+    ) -> Self {
         let mut random = random(options.seed);
         let id = new_store_id(&mut random);
         let replays = Replays::new(options.request_window, options.max_requests);
+        let mut objects: Vec<_> = objects.into_iter().collect();
+        objects.sort_by(|a, b| (a.revision, &a.key).cmp(&(b.revision, &b.key)));
+        let mut state = State::default();
+        let mut entries = BTreeMap::new();
+        let mut bytes = 0;
+        for (place, object) in objects.into_iter().enumerate() {
+            let created = object.revision == object.create_revision;
+            let entry = Entry {
+                slot: Slot {
+                    revision: object.revision,
+                    index: u32::try_from(place).unwrap_or(u32::MAX),
+                },
+                change: if created {
+                    Change::Created
+                } else {
+                    Change::Updated
+                },
+                previous_revision: None,
+                request: None,
+                trace: None,
+                object,
+            };
+            state.add(&entry);
+            bytes += u64::from(entry.size());
+            entries.insert(entry.slot, entry);
+        }
+        state.progress = Progress {
+            revision,
+            compacted: revision,
+            forgotten: revision,
+        };
         let log = MemoryLog {
-            entries: RwLock::default(),
-            bytes: AtomicU64::new(0),
+            entries: RwLock::new(entries),
+            bytes: AtomicU64::new(bytes),
             quota: options.quota_bytes,
         };
-        let core = Core::new(id, log, options, State::default());
+        let core = Core::new(id, log, options, state);
         Self(LogStore::inline(core, random, replays))
     }
 }
