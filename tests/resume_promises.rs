@@ -183,6 +183,26 @@ async fn the_state_is_sent_only_where_most_of_it_has_changed_and_much() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_net_difference_names_a_key_once_whatever_the_window_holds() {
+    let mut options = ServerOptions::default();
+    options.hub.response.items = 2;
+    let harness = Harness::with(options, store(false)).await;
+    let resume_token = harness.list("pods").await.resume_token;
+    for round in 0..3 {
+        for n in 0..5 {
+            let name = format!("p{n}");
+            harness.put("pods", &name, &round.to_string()).await;
+        }
+    }
+    harness.compact(harness.revision()).await;
+    let mut watch = harness.resume("pods", &resume_token).await;
+    let responses = watch.until(BookmarkKind::InitialStateEnd).await;
+    assert_eq!(kinds(&responses)[0], BookmarkKind::NetBegin);
+    let wanted = ["^p0@11", "^p1@12", "^p2@13", "^p3@14", "^p4@15"];
+    assert_eq!(short(&responses), wanted);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_net_difference_resumes_from_any_of_its_tokens() {
     let harness = Harness::with(small(), store(false)).await;
     let copy = history(&harness).await;

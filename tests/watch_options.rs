@@ -308,6 +308,23 @@ async fn latest_keeps_the_newest_change_of_each_object_and_counts_the_rest() {
     }
 }
 
+#[tokio::test]
+async fn two_changes_of_an_object_are_one_to_a_watch_of_the_newest() {
+    for options in [ServerOptions::default(), uncached()] {
+        let harness = Harness::with(options, StoreOptions::default()).await;
+        for value in ["1", "2", "3"] {
+            harness.put("pods", "a", value).await;
+        }
+        let mut request = watch("pods", Some(Start::AfterRevision(1)));
+        request.delivery_mode = v1::DeliveryMode::Latest.into();
+        let mut watch = harness.watch(request).await.unwrap();
+        let responses = watch.through(3).await;
+        assert_eq!(short(&responses), ["~a@3"]);
+        let bookmarks = responses.iter().filter_map(|r| r.bookmark.as_ref());
+        assert_eq!(bookmarks.map(|b| b.coalesced_count).sum::<i64>(), 1);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn latest_never_ends_for_slowness_and_catches_up_in_the_middle_of_the_stream() {
     for (forget, begin) in [

@@ -10,7 +10,9 @@ use tonic::Status;
 
 use crate::{
     error_reasons,
-    harness::{Harness, Watching, events, kinds, millis, narrow, options, token, watch},
+    harness::{
+        Harness, Watching, events, everything, kinds, millis, narrow, options, short, token, watch,
+    },
     validator::Copy,
 };
 
@@ -125,6 +127,21 @@ async fn a_watch_of_the_newest_changes_goes_on_with_less_instead_of_ending() {
     responses.iter().for_each(|response| copy.apply(response));
     let held: Vec<_> = copy.objects.into_values().collect();
     assert_eq!(held, state_of(&harness).await);
+}
+
+#[tokio::test]
+async fn a_watch_that_wants_nothing_of_what_is_written_is_not_behind() {
+    let harness = Harness::with(limited(None, Some(1_000_000)), Default::default()).await;
+    let mut request = watch("pods", None);
+    request.selector = Some(v1::Selector {
+        name: "first".into(),
+        ..everything("pods")
+    });
+    let (mut quiet, _) = in_step(&harness, request).await;
+    write_much(&harness).await;
+    let written = harness.put("pods", "first", "2").await;
+    let responses = quiet.through(written.revision).await;
+    assert_eq!(short(&responses), [format!("~first@{}", written.revision)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -85,6 +85,8 @@ mod tests {
         let found = [0, 9, 10, 19, 20, 21].map(|second| timeline.at(at(second)).get());
         assert_eq!(found, [0, 0, 1, 1, 4, 4]);
         assert_eq!(timeline.last_time(), at(20) + Duration::from_millis(900));
+        // However many commits a second has.
+        assert_eq!(timeline.points.len(), 2);
     }
 
     #[test]
