@@ -9,6 +9,8 @@ mod harness;
 mod histories;
 #[path = "limits/lag.rs"]
 mod lag;
+mod metrics;
+mod open_watches;
 mod read_promises;
 mod resume_promises;
 mod simulation;

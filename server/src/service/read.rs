@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     hub::{Position, StateReader},
-    limits::{MAX_PAGE_BYTES, MAX_TOKEN_BYTES},
+    limits::MAX_PAGE_BYTES,
     selector::Selector,
     store::{PageLimit, Revision, StoreError},
 };
@@ -130,9 +130,6 @@ impl Service {
         page_token: &str,
         fingerprint: u64,
     ) -> Result<(StateReader, u64), Status> {
-        if page_token.len() > MAX_TOKEN_BYTES {
-            return Err(status::token(&token::TokenError::Damaged, "page_token", ""));
-        }
         let exactly = |revision, after| self.hub.read_state_at(selector.clone(), revision, after);
         if !page_token.is_empty() {
             let store = self.store().id();

@@ -255,6 +255,15 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_token_is_looked_at_up_to_the_longest_only() {
+        let longest = seal(vec![PAGE; MAX_TOKEN_BYTES / 4 * 3 - 4]);
+        assert_eq!(longest.len(), MAX_TOKEN_BYTES);
+        assert!(open(&longest).is_ok());
+        let longer = seal(vec![PAGE; MAX_TOKEN_BYTES / 4 * 3 - 3]);
+        assert_eq!(open(&longer), Err(TokenError::Damaged));
+    }
+
     proptest::proptest! {
         /// Whatever the text, and whatever stands in a token that is sealed as ours are.
         #[test]

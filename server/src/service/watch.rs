@@ -26,7 +26,7 @@ use crate::{
         Backlog, Begin, CatchUp, Closing, Cursor, Delivery, DeliveryMode, HubError, Position,
         StartPoint, Step,
     },
-    limits::{MAX_BATCH_DELAY, MAX_BOOKMARK_INTERVAL, MAX_TOKEN_BYTES, MIN_BOOKMARK_INTERVAL},
+    limits::{MAX_BATCH_DELAY, MAX_BOOKMARK_INTERVAL, MIN_BOOKMARK_INTERVAL},
     store::{Revision, StoreId},
 };
 
@@ -162,12 +162,7 @@ impl Service {
             }
             Some(Start::ResumeToken(text)) => {
                 let store = self.store().id();
-                let damaged = token::TokenError::Damaged;
-                let read = if text.len() > MAX_TOKEN_BYTES {
-                    Err(damaged)
-                } else {
-                    token::read_resume_token(&text, store, selector)
-                };
+                let read = token::read_resume_token(&text, store, selector);
                 let position =
                     read.map_err(|error| status::token(&error, "resume_token", store))?;
                 Ok(StartPoint::After(position, catch_up))
