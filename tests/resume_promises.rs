@@ -351,6 +351,30 @@ async fn a_hub_that_compaction_overtakes_goes_on_with_the_present_state() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn watches_end_when_the_hub_can_take_up_nothing_more() {
+    let harness = Harness::start().await;
+    let mut watch = harness.watch_all("pods").await;
+    watch.until(BookmarkKind::InitialStateEnd).await;
+    // More groups than the feed holds, so that the hub has to read a log that is closed.
+    for n in 0..1000 {
+        let write = write("a", &n.to_string());
+        harness.store.commit(write).await.unwrap();
+    }
+    harness.store.close().await;
+    let mut ended = None;
+    for _ in 0..10 {
+        match watch.next().await {
+            Ok(response) => assert!(response.is_some(), "ended well"),
+            Err(status) => {
+                ended = Some(status);
+                break;
+            }
+        }
+    }
+    assert_eq!(reason(&ended.expect("it goes on for ever")), "NOT_READY");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_write_to_a_collection_is_seen_though_its_watchers_come_and_go() {
     let harness = Harness::start().await;
