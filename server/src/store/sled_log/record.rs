@@ -565,7 +565,7 @@ mod tests {
     #[test]
     fn a_record_of_a_newer_version_or_altered_says_which() {
         let part = encode(&entry(UNIX_EPOCH, b"x"), 4096).remove(0);
-        let refused = |value: &[u8]| open(&part.key, value).err().expect("an error");
+        let refused = |value: &[u8]| open(&part.key, value).expect_err("an error");
         for place in 0..part.value.len() {
             let mut value = part.value.clone();
             value[place] ^= 4;
