@@ -6,6 +6,9 @@
 //! names its seed and prints that log: `SIMULATION_SEED=n cargo test --test it simulation`
 //! runs it again. `scripts/simulate 2000` tries many.
 
+// The process of a seed tells its parent what it has met.
+#![allow(clippy::print_stdout)]
+
 mod readers;
 mod server;
 mod watchers;

@@ -72,6 +72,8 @@ pub struct Part {
     pub condition: Condition,
 }
 
+// A few in memory at a time, and most are puts.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 pub enum Change {
     /// The value is like no other write's: that is how a write is found in the log.
