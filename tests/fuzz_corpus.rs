@@ -3,30 +3,14 @@
 #[path = "../fuzz/src/lib.rs"]
 mod checks;
 
-use std::{fs, path::Path};
+#[path = "../fuzz/src/replay.rs"]
+mod kept;
 
-/// Gives a check everything that is kept for it, and an empty input.
-#[allow(
-    clippy::print_stdout,
-    reason = "says which input it is, if the check fails"
-)]
+use std::path::Path;
+
 fn replay(name: &str, check: fn(&[u8])) {
     let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
-    check(&[]);
-    let mut count = 0;
-    for folder in ["corpus", "regressions"] {
-        let Ok(entries) = fs::read_dir(fuzz.join(folder).join(name)) else {
-            continue;
-        };
-        for entry in entries {
-            let path = entry.unwrap().path();
-            let data = fs::read(&path).unwrap();
-            println!("{}", path.display());
-            check(&data);
-            count += 1;
-        }
-    }
-    assert!(count > 0, "nothing is kept for {name}");
+    kept::replay(&fuzz, name, check);
 }
 
 #[test]

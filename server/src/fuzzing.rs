@@ -41,35 +41,21 @@ pub fn body(data: &[u8]) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{fs, path::Path};
+#[path = "../../fuzz/src/replay.rs"]
+mod kept;
 
-    /// Gives a check everything that is kept for it, and an empty input.
-    fn replay(name: &str, check: fn(&[u8])) {
-        let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz");
-        check(&[]);
-        let mut count = 0;
-        for folder in ["corpus", "regressions"] {
-            let Ok(entries) = fs::read_dir(fuzz.join(folder).join(name)) else {
-                continue;
-            };
-            for entry in entries {
-                let path = entry.unwrap().path();
-                let data = fs::read(&path).unwrap();
-                // Says which input it is, if the check fails.
-                println!("{}", path.display());
-                check(&data);
-                count += 1;
-            }
-        }
-        assert!(count > 0, "nothing is kept for {name}");
-    }
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::kept;
 
     macro_rules! replayed {
         ($($test:ident: $check:ident),* $(,)?) => {
             $(#[test]
             fn $test() {
-                replay(stringify!($check), super::$check);
+                let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz");
+                kept::replay(&fuzz, stringify!($check), super::$check);
             })*
         };
     }

@@ -8,7 +8,8 @@ use std::{
 
 use listwatch::v1;
 
-use super::{dice::Dice, record::raw};
+use super::record::raw;
+use crate::harness::dice::Dice;
 use crate::harness::{
     PATIENCE,
     daemon::{Daemon, free_address},

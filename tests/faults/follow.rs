@@ -7,10 +7,10 @@ use listwatch::v1::{self, CatchUp, DeliveryMode, watch_request::Start};
 use tonic::Code;
 
 use super::{
-    dice::Dice,
     load::COLLECTION,
     record::{Record, raw},
 };
+use crate::harness::dice::Dice;
 use crate::{
     harness::{PATIENCE, everything, labelled, millis, reason},
     validator::{Copy, End, Recording},

@@ -7,10 +7,8 @@ use listwatch::v1::{self, list_watch_service_client::ListWatchServiceClient};
 use listwatch_client::Client;
 use tonic::{Code, transport::Channel};
 
-use super::{
-    dice::Dice,
-    record::{Call, Outcome, Record, raw},
-};
+use super::record::{Call, Outcome, Record, raw};
+use crate::harness::dice::Dice;
 use crate::{
     harness::{everything, key, millis, put, remove, resource},
     validator::{Listed, name_of},

@@ -4,7 +4,6 @@
 
 mod audit;
 mod damaged;
-mod dice;
 mod failing_disk;
 mod follow;
 mod full_disk;

@@ -8,11 +8,11 @@ use std::{
 
 use super::{
     audit::Audit,
-    dice::Dice,
     follow::{Follower, specs},
     load::{Writer, compact, read},
     record::Record,
 };
+use crate::harness::dice::Dice;
 use crate::harness::{
     PATIENCE,
     daemon::{Daemon, free_address},

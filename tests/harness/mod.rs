@@ -1,6 +1,7 @@
 //! A server and a client for one test, and short words for requests.
 
 pub mod daemon;
+pub mod dice;
 pub mod faulty;
 pub mod strace;
 pub mod tools;

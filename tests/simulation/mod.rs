@@ -31,9 +31,10 @@ use tokio::sync::Notify;
 use self::{
     server::{BOOKMARKS, serve},
     watchers::{follow, specs},
-    world::{Dice, Outside, Plan, World, resource_of},
+    world::{Outside, Plan, World, resource_of},
     writers::write,
 };
+use crate::harness::dice::Dice;
 use crate::validator::{
     End, State, Violation,
     calls::{check_calls, check_kept},

@@ -8,11 +8,11 @@ use tonic::Code;
 
 use super::{
     server::{BOOKMARKS, SILENCE, channel, dial},
-    world::{Dice, World},
+    world::World,
     writers::{NAMES, place},
 };
 use crate::{
-    harness::{everything, key},
+    harness::{dice::Dice, everything, key},
     validator::{
         State, Violation,
         calls::{Call, Consistency, Kind, Read},

@@ -6,10 +6,10 @@ use listwatch::v1::{self, CatchUp, DeliveryMode, watch_request::Start};
 
 use super::{
     server::{BOOKMARKS, SILENCE, dial},
-    world::{Dice, Streamed, World, line_of},
+    world::{Streamed, World, line_of},
 };
 use crate::{
-    harness::{everything, labelled, millis, reason},
+    harness::{dice::Dice, everything, labelled, millis, reason},
     validator::{
         Copy, End, Recording,
         calls::{Call, Kind},

@@ -7,10 +7,10 @@ use tonic::Code;
 
 use super::{
     server::{SILENCE, dial},
-    world::{Dice, World},
+    world::World,
 };
 use crate::{
-    harness::{key, resource},
+    harness::{dice::Dice, key, resource},
     validator::{
         calls::{Call, Change, Condition, Kind, Outcome, Part, Write},
         name_of,

@@ -100,24 +100,24 @@ fn the_newest_changes_come_to_the_same_state() {
     );
 }
 
+/// Compacts to where the store is, a few times.
+async fn compact(store: Arc<dyn Store>, times: u32) {
+    for _ in 0..times {
+        pause().await;
+        store
+            .compact(store.progress().revision, true)
+            .await
+            .unwrap();
+    }
+}
+
 #[test]
 fn compaction_beside_a_watch_leaves_every_change_or_the_error_and_never_a_gap() {
     in_any_order(|| async {
         let hub = hub(1).await;
         let store = hub.store().clone();
         let writer = spawn(write_all(store.clone()));
-        let compactor = spawn({
-            let store = store.clone();
-            async move {
-                for _ in 0..2 {
-                    pause().await;
-                    store
-                        .compact(store.progress().revision, true)
-                        .await
-                        .unwrap();
-                }
-            }
-        });
+        let compactor = spawn(compact(store.clone(), 2));
         let (exact, selector) = (DeliveryMode::EveryChange, everything("pods"));
         let opened = Follower::open(&hub, selector, from_the_beginning(), exact);
         let followed = match opened.await {
@@ -144,16 +144,7 @@ fn compaction_beside_those_who_catch_up_leaves_them_the_state() {
         let hub = hub(1).await;
         let store = hub.store().clone();
         let writer = spawn(write_all(store.clone()));
-        let compactor = spawn({
-            let store = store.clone();
-            async move {
-                pause().await;
-                store
-                    .compact(store.progress().revision, true)
-                    .await
-                    .unwrap();
-            }
-        });
+        let compactor = spawn(compact(store.clone(), 1));
         let last = Revision::new(WRITES);
         let selector = everything("pods");
         let start = StartPoint::After(Position::settled(Revision::ZERO), CatchUp::Net);

@@ -11,6 +11,7 @@ use prost::Message as _;
 use super::{
     request::{self, Invalid},
     token::{self, TokenError},
+    wire,
 };
 use crate::{
     selector::{LabelCondition, SelectableFields, Selector},
@@ -107,33 +108,7 @@ fn refused(invalid: &Invalid) {
 
 /// A selector as a client would say it.
 pub(crate) fn said(selector: &Selector) -> v1::Selector {
-    use v1::LabelOperator::{Exists, In, NotExists, NotIn};
-    let label = |requirement: &crate::selector::LabelRequirement| {
-        let (operator, values) = match &requirement.condition {
-            LabelCondition::In(values) => (In, values.clone()),
-            LabelCondition::NotIn(values) => (NotIn, values.clone()),
-            LabelCondition::Exists => (Exists, Vec::new()),
-            LabelCondition::NotExists => (NotExists, Vec::new()),
-        };
-        v1::LabelRequirement {
-            key: requirement.key.clone(),
-            operator: operator.into(),
-            values,
-        }
-    };
-    let field = |requirement: &crate::selector::FieldRequirement| v1::FieldRequirement {
-        path: requirement.field.path().to_owned(),
-        not_equal: requirement.not_equal,
-        value: requirement.value.clone(),
-    };
-    v1::Selector {
-        collection: selector.collection().to_string(),
-        namespace: selector.namespace().unwrap_or_default().to_owned(),
-        name: selector.name().unwrap_or_default().to_owned(),
-        name_prefix: selector.name_prefix().to_owned(),
-        labels: selector.labels().iter().map(label).collect(),
-        fields: selector.fields().iter().map(field).collect(),
-    }
+    wire::selector(selector)
 }
 
 /// Objects that the selector may be about, with and without what it asks for.

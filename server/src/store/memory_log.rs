@@ -4,12 +4,13 @@
 use std::{collections::BTreeMap, ops::Bound, sync::Arc, time::Duration};
 
 use super::{
-    Change, Object, Progress, Revision, StoreError, StoreOptions,
+    Object, Progress, Revision, StoreError, StoreOptions,
     core::{Core, State},
     log::{AppendError, Dropped, Entry, Live, Log, Room, Slot},
     log_store::{LogStore, impl_store},
     plan::{new_store_id, random},
     replay::Replays,
+    restored::Restored,
 };
 use crate::{
     limits::DELETE_RESERVE_SHARE,
@@ -27,50 +28,38 @@ pub struct MemoryStore(LogStore<MemoryLog>);
 impl MemoryStore {
     /// An empty store.
     pub fn new(options: StoreOptions) -> Self {
-        Self::restored(options, Revision::ZERO, [])
+        Self::of(options, State::default(), BTreeMap::new())
     }
 
-    /// A new store, with a new identity, of these objects, each once, as of `revision`: as
+    /// A new store, with a new identity: these objects, as of `revision`, as
     /// [`SledStore::restore`](super::SledStore::restore) makes it from a backup.
+    ///
+    /// # Errors
+    /// [`StoreError::Unusable`] if an object cannot be (a revision above `revision`, a key twice).
     pub fn restored(
         options: StoreOptions,
         revision: Revision,
         objects: impl IntoIterator<Item = Arc<Object>>,
-    ) -> Self {
+    ) -> Result<Self, StoreError> {
+        let mut restored = Restored::new(revision);
+        let mut entries = BTreeMap::new();
+        for object in objects {
+            let entry = restored.entry(object)?;
+            entries.insert(entry.slot, entry);
+        }
+        let mut state = State::default();
+        for entry in entries.values() {
+            state.add(entry);
+        }
+        state.progress = restored.progress();
+        Ok(Self::of(options, state, entries))
+    }
+
+    fn of(options: StoreOptions, state: State, entries: BTreeMap<Slot, Entry>) -> Self {
         let mut random = random(options.seed);
         let id = new_store_id(&mut random);
         let replays = Replays::new(options.request_window, options.max_requests);
-        let mut objects: Vec<_> = objects.into_iter().collect();
-        objects.sort_by(|a, b| (a.revision, &a.key).cmp(&(b.revision, &b.key)));
-        let mut state = State::default();
-        let mut entries = BTreeMap::new();
-        let mut bytes = 0;
-        for (place, object) in objects.into_iter().enumerate() {
-            let created = object.revision == object.create_revision;
-            let entry = Entry {
-                slot: Slot {
-                    revision: object.revision,
-                    index: u32::try_from(place).unwrap_or(u32::MAX),
-                },
-                change: if created {
-                    Change::Created
-                } else {
-                    Change::Updated
-                },
-                previous_revision: None,
-                request: None,
-                trace: None,
-                object,
-            };
-            state.add(&entry);
-            bytes += u64::from(entry.size());
-            entries.insert(entry.slot, entry);
-        }
-        state.progress = Progress {
-            revision,
-            compacted: revision,
-            forgotten: revision,
-        };
+        let bytes: u64 = entries.values().map(|entry| u64::from(entry.size())).sum();
         let log = MemoryLog {
             entries: RwLock::new(entries),
             bytes: AtomicU64::new(bytes),

@@ -16,6 +16,7 @@ mod options;
 mod plan;
 mod reading;
 mod replay;
+mod restored;
 mod sled_log;
 mod timeline;
 mod trace;

@@ -1,11 +1,6 @@
 //! A new store from the objects of a backup.
 
-use std::{
-    collections::{HashMap, HashSet},
-    fs,
-    path::Path,
-    sync::Arc,
-};
+use std::{fs, path::Path, sync::Arc};
 
 use super::{
     Bounds, SledStore,
@@ -20,9 +15,9 @@ use super::{
 use crate::{
     limits::COPY_BATCH_RECORDS,
     store::{
-        Change, Object, Progress, Revision, StoreError, StoreId, StoreOptions,
-        log::{Entry, Slot},
+        Object, Revision, StoreError, StoreId, StoreOptions,
         plan::{new_store_id, random},
+        restored::Restored,
     },
 };
 
@@ -74,30 +69,10 @@ pub(super) fn write<E: From<StoreError>>(
     // later compactions cut.
     let open = Arc::default();
     let old = Segment::create(folder, 1, 1, size, &open)?;
-    let mut next_index: HashMap<Revision, u32> = HashMap::new();
-    let mut keys = HashSet::new();
+    let mut restored = Restored::new(revision);
     let mut parts: Vec<Part> = Vec::new();
     for object in objects {
-        let object = object?;
-        check(&object, revision, &mut keys)?;
-        let index = next_index.entry(object.revision).or_default();
-        let created = object.revision == object.create_revision;
-        let entry = Entry {
-            slot: Slot {
-                revision: object.revision,
-                index: *index,
-            },
-            change: if created {
-                Change::Created
-            } else {
-                Change::Updated
-            },
-            previous_revision: None,
-            request: None,
-            trace: None,
-            object: Arc::new(object),
-        };
-        *index += 1;
+        let entry = restored.entry(Arc::new(object?))?;
         parts.extend(record::encode(&entry, old.part_bytes()));
         if parts.len() >= COPY_BATCH_RECORDS {
             old.copy_in(&parts)?;
@@ -111,11 +86,7 @@ pub(super) fn write<E: From<StoreError>>(
     let new = Segment::create(folder, 2, revision.next().get(), size, &open)?;
     Head::create(folder, id, revision)?;
     let bounds = Bounds {
-        progress: Progress {
-            revision,
-            compacted: revision,
-            forgotten: revision,
-        },
+        progress: restored.progress(),
         next_segment: 3,
     };
     manifest_of(id, bounds, &[Arc::new(old), Arc::new(new)])
@@ -123,24 +94,4 @@ pub(super) fn write<E: From<StoreError>>(
         .map_err(StoreError::from)?;
     remove_file(&folder.join(RESTORING))?;
     Ok(())
-}
-
-fn check(
-    object: &Object,
-    revision: Revision,
-    keys: &mut HashSet<crate::store::Key>,
-) -> Result<(), StoreError> {
-    let wrong = if object.revision > revision {
-        "is newer than the backup's revision"
-    } else if object.revision == Revision::ZERO || object.create_revision > object.revision {
-        "has impossible revisions"
-    } else if !keys.insert(object.key.clone()) {
-        "is there twice"
-    } else {
-        return Ok(());
-    };
-    Err(StoreError::Unusable(format!(
-        "the backup is not usable: {} {wrong}",
-        object.key
-    )))
 }

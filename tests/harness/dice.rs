@@ -1,5 +1,7 @@
 //! Numbers from a seed (SplitMix64), so that a run's choices can be made again.
 
+use std::time::Duration;
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
@@ -19,5 +21,9 @@ impl Dice {
 
     pub fn one_in(&mut self, n: u32) -> bool {
         self.below(n) == 0
+    }
+
+    pub fn millis(&mut self, n: u32) -> Duration {
+        Duration::from_millis(u64::from(self.below(n)))
     }
 }
