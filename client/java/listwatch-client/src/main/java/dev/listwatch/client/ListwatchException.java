@@ -9,6 +9,7 @@ import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import io.grpc.protobuf.StatusProto;
+import java.io.IOException;
 import java.io.Serial;
 import java.time.DateTimeException;
 import java.time.Duration;
@@ -42,7 +43,13 @@ public class ListwatchException extends RuntimeException {
   /**
    * @param trailers what came with the status; may be null
    */
-  static ListwatchException of(Status status, Metadata trailers) {
+  static ListwatchException of(Status told, Metadata trailers) {
+    Status status =
+        isConnectionLost(told)
+            ? Status.UNAVAILABLE
+                .withDescription(told.getDescription())
+                .withCause(told.getCause())
+            : told;
     Failure failure = Failure.of(status, trailers == null ? new Metadata() : trailers);
     Throwable cause = status.getCause();
     return switch (status.getCode()) {
@@ -56,6 +63,14 @@ public class ListwatchException extends RuntimeException {
               : new ExpiredException(failure, cause);
       default -> new ListwatchException(failure, cause);
     };
+  }
+
+  /**
+   * A call that meets the moment in which its connection goes is UNKNOWN to gRPC ("channel closed"). What a
+   * server says has no cause here.
+   */
+  private static boolean isConnectionLost(Status status) {
+    return status.getCode() == Status.Code.UNKNOWN && status.getCause() instanceof IOException;
   }
 
   /** The server's answer lacks what the API promises. */

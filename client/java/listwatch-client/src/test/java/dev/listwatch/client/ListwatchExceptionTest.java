@@ -10,6 +10,7 @@ import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.ObjectInputStream;
 import java.io.ObjectOutputStream;
+import java.nio.channels.ClosedChannelException;
 import java.time.Duration;
 import java.util.Map;
 import java.util.Optional;
@@ -39,6 +40,18 @@ class ListwatchExceptionTest {
     assertEquals(Optional.of(delay), ListwatchException.of(soon).retryAfter());
     var full = Messages.status(Status.Code.RESOURCE_EXHAUSTED, "STORAGE_FULL");
     assertFalse(ListwatchException.of(full).isRetryable());
+  }
+
+  @Test
+  void aConnectionThatGoesWhileACallBeginsIsUnavailableAndTriedAgain() {
+    var closed = Status.UNKNOWN.withDescription("channel closed");
+    var lost = closed.withCause(new ClosedChannelException());
+    assertEquals(Status.Code.UNAVAILABLE, ListwatchException.of(lost, null).code());
+    assertTrue(ListwatchException.of(lost, null).isRetryable());
+    // The same words of a server are what it says.
+    assertEquals(Status.Code.UNKNOWN, ListwatchException.of(closed, null).code());
+    var fault = closed.withCause(new IllegalStateException());
+    assertEquals(Status.Code.UNKNOWN, ListwatchException.of(fault, null).code());
   }
 
   @Test
