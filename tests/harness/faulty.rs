@@ -7,38 +7,56 @@ use std::{
 
 use listwatch_server::store::{
     Collection, CommitError, Committed, Feed, Key, KeyRange, LogChunk, MemoryStore, Object, Page,
-    PageLimit, Pin, Progress, Revision, Store, StoreError, StoreId, StoreOptions, StoreStatus,
-    WriteBatch,
+    PageLimit, Pin, Progress, Revision, Store, StoreError, StoreFigures, StoreId, StoreOptions,
+    StoreStatus, WriteBatch,
 };
+use tokio::sync::broadcast;
+
+/// By how much the feed is late with the next commit, each time it is asked.
+type Delays = Box<dyn FnMut() -> Duration + Send>;
+
+/// A feed that is late: what comes while it holds a commit back waits behind it.
+struct LateFeed {
+    delays: Arc<Mutex<Delays>>,
+    /// Groups of commits by which a subscriber may fall behind.
+    capacity: usize,
+}
 
 /// A memory store whose next commit or read can be made to fail.
 pub struct FaultyStore {
-    store: MemoryStore,
+    store: Arc<MemoryStore>,
     /// What commits fail with.
     pub commits: Mutex<Option<CommitError>>,
     /// What reads of history and compactions fail with.
     pub reads: Mutex<Option<StoreError>>,
-    /// How long after they are acknowledged the feed tells of commits.
-    feed_delay: Option<Duration>,
+    /// The feed tells of commits later than they are acknowledged.
+    late: Option<LateFeed>,
 }
 
 impl FaultyStore {
     pub fn new() -> Arc<Self> {
-        Arc::new(Self {
-            store: MemoryStore::new(StoreOptions::default()),
-            commits: Mutex::new(None),
-            reads: Mutex::new(None),
-            feed_delay: None,
-        })
+        let store = Arc::new(MemoryStore::new(StoreOptions::default()));
+        Self::over(store, None)
     }
 
     /// One that works, and whose feed is late.
     pub fn late(feed_delay: Duration) -> Arc<Self> {
+        let store = Arc::new(MemoryStore::new(StoreOptions::default()));
+        Self::late_over(store, 1000, Box::new(move || feed_delay))
+    }
+
+    /// The same over a store that there is, each commit late by what `delays` says of it.
+    pub fn late_over(store: Arc<MemoryStore>, capacity: usize, delays: Delays) -> Arc<Self> {
+        let delays = Arc::new(Mutex::new(delays));
+        Self::over(store, Some(LateFeed { delays, capacity }))
+    }
+
+    fn over(store: Arc<MemoryStore>, late: Option<LateFeed>) -> Arc<Self> {
         Arc::new(Self {
-            store: MemoryStore::new(StoreOptions::default()),
+            store,
             commits: Mutex::new(None),
             reads: Mutex::new(None),
-            feed_delay: Some(feed_delay),
+            late,
         })
     }
 
@@ -125,14 +143,20 @@ impl Store for FaultyStore {
 
     fn subscribe(&self) -> Feed {
         let mut feed = self.store.subscribe();
-        let Some(delay) = self.feed_delay else {
+        let Some(late) = &self.late else {
             return feed;
         };
-        let (late, receiver) = tokio::sync::broadcast::channel(1000);
+        let (sender, receiver) = broadcast::channel(late.capacity);
+        let delays = late.delays.clone();
+        // Ends with what it follows, and with who follows it, as the store's own feed does.
         tokio::spawn(async move {
             while let Ok(commits) = feed.recv().await {
-                tokio::time::sleep(delay).await;
-                if late.send(commits).is_err() {
+                let delay = (*delays.lock().unwrap())();
+                // Without a pause where there is none: also a sleep of nothing takes a while.
+                if !delay.is_zero() {
+                    tokio::time::sleep(delay).await;
+                }
+                if sender.send(commits).is_err() {
                     return;
                 }
             }
@@ -159,6 +183,10 @@ impl Store for FaultyStore {
 
     fn status(&self) -> StoreStatus {
         self.store.status()
+    }
+
+    fn figures(&self) -> Option<Arc<StoreFigures>> {
+        self.store.figures()
     }
 
     async fn close(&self) {

@@ -9,6 +9,7 @@
 // The process of a seed tells its parent what it has met.
 #![allow(clippy::print_stdout)]
 
+mod late_feed;
 mod readers;
 mod server;
 mod watchers;
@@ -257,8 +258,8 @@ fn check(outside: &mut Outside) -> Vec<Violation> {
 }
 
 /// What one seed met: streams, those that went on, those that were told of another store,
-/// compactions, writes that were refused, objects that expired.
-fn met(outside: &Outside) -> [u64; 6] {
+/// compactions, writes that were refused, objects that expired, commits that the feed held back.
+fn met(outside: &Outside) -> [u64; 7] {
     let streams = outside.streams.iter();
     let resumed = streams
         .clone()
@@ -273,6 +274,7 @@ fn met(outside: &Outside) -> [u64; 6] {
         lines("fault compacted"),
         lines("Refused"),
         lines("Deleted(Expired)"),
+        lines("fault the feed is late"),
     ]
 }
 
@@ -356,7 +358,7 @@ fn seeds() -> Range<u64> {
 
 /// Tries a third of the seeds; fails with the log of each that fails.
 fn run_part(part: u64) {
-    let mut sum = [0; 6];
+    let mut sum = [0; 7];
     let mut failed = Vec::new();
     let mine = seeds().filter(|seed| seed % 3 == part);
     for seed in mine.clone() {
@@ -372,7 +374,9 @@ fn run_part(part: u64) {
             *sum += one.parse::<u64>().unwrap();
         }
     }
-    println!("streams, resumed, told of another store, compactions, refusals, expired: {sum:?}");
+    println!(
+        "streams, resumed, told of another store, compactions, refusals, expired, late: {sum:?}"
+    );
     assert!(failed.is_empty(), "run again: SIMULATION_SEED={failed:?}");
     // A simulation in which nothing goes wrong shows nothing.
     let is_much = mine.count() > 20;

@@ -9,11 +9,11 @@ use std::{
 
 use hyper_util::rt::TokioIo;
 use listwatch::v1::list_watch_service_client::ListWatchServiceClient;
-use listwatch_server::{Server, ServerOptions, store::Store};
+use listwatch_server::{Server, ServerOptions};
 use tokio::sync::Notify;
 use tonic::transport::{Channel, Endpoint};
 
-use super::world::World;
+use super::{late_feed, world::World};
 
 const PORT: u16 = 7450;
 /// After so much silence a client gives its stream up: two and a half bookmark intervals.
@@ -43,9 +43,8 @@ pub async fn serve(world: World, drain: Arc<Notify>) -> turmoil::Result {
         let accepted = listener.accept().await.map(|(connection, _)| connection);
         Some((accepted, listener))
     });
-    let store: Arc<dyn Store> = world.lock().newest().store.clone();
     let server = Server::builder()
-        .store(store)
+        .store(late_feed::store(&world))
         .incoming(incoming)
         .options(options(&world))
         .shutdown(async move { drain.notified().await })

@@ -38,6 +38,10 @@ pub struct Plan {
     pub deletions: u32,
     /// Watchers that come and go together.
     pub crowd: u32,
+    /// Of so many commits one is told late; 0: none.
+    pub late: u32,
+    /// Groups of commits by which the hub may fall behind the feed, where that is late.
+    pub feed: usize,
 }
 
 impl Plan {
@@ -49,6 +53,8 @@ impl Plan {
             cache: [0, 1, 100][dice.below(3) as usize],
             deletions: [2, 3, 8][dice.below(3) as usize],
             crowd: if dice.one_in(8) { 20 } else { 1 },
+            late: [0, 3, 12][dice.below(3) as usize],
+            feed: [1, 256][dice.below(2) as usize],
         }
     }
 }
@@ -127,6 +133,8 @@ pub struct Outside {
     pub found: Vec<Violation>,
     /// Everything that happened, in order.
     pub trace: String,
+    /// By how much the feed is late.
+    pub lateness: Dice,
     /// What [`World::moment`] said last.
     last_moment: Duration,
     time: Arc<Time>,
@@ -187,6 +195,7 @@ impl World {
             troubles: Vec::new(),
             found: Vec::new(),
             trace: String::new(),
+            lateness: Dice::new(plan.seed ^ 1 << 61),
             last_moment: Duration::ZERO,
             time,
         })));
