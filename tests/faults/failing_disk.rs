@@ -332,6 +332,62 @@ async fn a_restarted_server_shows_nothing_that_is_not_on_disk() {
     let _daemon = Daemon::start(&data, &address, &[]).await;
 }
 
+/// What a server does to the file of its segment until it answers; then it is
+/// ended.
+async fn opening_traced(data: &Path, trace: &Path) -> Vec<String> {
+    let out = trace.to_string_lossy();
+    let calls = "trace=pwrite64,fsync,fdatasync";
+    let within = [
+        "strace", "-D", "-f", "-qq", "-y", "-s0", "-e", calls, "-o", &out,
+    ];
+    let mut daemon = Daemon::spawn_within(&within, data, &free_address(), &[]);
+    daemon.ready().await;
+    let text = fs::read_to_string(trace).unwrap();
+    assert!(daemon.terminate().await.success());
+    let about = text.lines().filter(|line| line.contains("/seg-1/db>"));
+    about.map(str::to_owned).collect()
+}
+
+/// After a sync that failed, the operating system shows what it calls clean and the disk does not
+/// have. A sync alone would not write it, and it would be gone after the next power cut.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_failed_sync_left_is_written_again_before_a_restarted_server_shows_it() {
+    const CHUNK: usize = 64 << 10;
+    let disk = Disk::start(&[]).await;
+    for n in 0..50 {
+        let value = "x".repeat(5000);
+        disk.put(&format!("a{n}"), &value).await.unwrap();
+    }
+    let failing = disk.tamper("fdatasync", "fdatasync:error=EIO").await;
+    disk.put("a", "uncertain").await.unwrap_err();
+    failing.end();
+    let data = disk.data();
+    let Disk { folder, daemon, .. } = disk;
+    daemon.kill_9();
+    let mut written = fs::read(data.join("seg-1/db")).unwrap();
+    let last = b"uncertain";
+    let end = written.windows(last.len()).rposition(|bytes| bytes == last);
+    // What follows is sled's padding.
+    written.truncate(end.expect("it was written") + last.len());
+    let calls = opening_traced(&data, &folder.path().join("trace")).await;
+    let synced = calls.iter().rposition(|call| call.contains(" fsync("));
+    let (before, _) = calls.split_at(synced.expect("it is synced"));
+    for (index, chunk) in written.chunks(CHUNK).enumerate() {
+        if chunk.iter().all(|byte| *byte == 0) {
+            continue;
+        }
+        let call = format!(", {CHUNK}, {}) = {CHUNK}", index * CHUNK);
+        assert!(
+            before.iter().any(|line| line.ends_with(&call)),
+            "no {call:?} in {before:#?}"
+        );
+    }
+    // What it had acknowledged when it ended needs no second writing.
+    let calls = opening_traced(&data, &folder.path().join("trace-2")).await;
+    let again = calls.iter().any(|line| line.ends_with(", 0) = 65536"));
+    assert!(!again, "{calls:#?}");
+}
+
 fn lengths(folder: &Path) -> Vec<(PathBuf, u64)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {

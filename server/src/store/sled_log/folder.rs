@@ -12,15 +12,18 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, statvfs};
 
-use crate::store::StoreError;
+use crate::{limits::LETTING_GO, store::StoreError};
 
 const LOCK: &str = "LOCK";
 const BALLAST: &str = "BALLAST";
+const WRITE_AGAIN_BYTES: usize = 64 << 10;
 
 /// An operating system's refusal, with what was being done.
 pub(super) fn io_error(doing: &str, path: &Path, error: &io::Error) -> StoreError {
@@ -63,6 +66,34 @@ pub(super) fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), StoreError> 
             file.sync_all()
         })
         .map_err(|error| io_error("writing", path, &error))
+}
+
+/// Writes what a file holds over itself, and waits until the disk has it. Never beside sled, which
+/// holds a lock on its file.
+pub(super) fn write_again(path: &Path) -> Result<(), StoreError> {
+    let failed = |error: io::Error| io_error("writing again", path, &error);
+    let file = OpenOptions::new().read(true).write(true).open(path);
+    let file = file.map_err(failed)?;
+    let begun = Instant::now();
+    while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        if error != rustix::io::Errno::WOULDBLOCK || begun.elapsed() > LETTING_GO {
+            return Err(failed(error.into()));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut at = 0;
+    let mut chunk = vec![0; WRITE_AGAIN_BYTES];
+    loop {
+        let read = file.read_at(&mut chunk, at).map_err(failed)?;
+        if read == 0 {
+            return file.sync_all().map_err(failed);
+        }
+        // What was never written stays a hole.
+        if chunk[..read].iter().any(|byte| *byte != 0) {
+            file.write_all_at(&chunk[..read], at).map_err(failed)?;
+        }
+        at += read as u64;
+    }
 }
 
 /// Removes a file; that it is absent is no error.

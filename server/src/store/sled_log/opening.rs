@@ -156,7 +156,7 @@ fn load(
     options: &StoreOptions,
     mut replays: Replays,
 ) -> Result<Opened, StoreError> {
-    let (head, acknowledged) = Head::open(folder, manifest.id())?;
+    let (mut head, acknowledged) = Head::open(folder, manifest.id())?;
     remove_leftovers(folder, manifest)?;
     let mut state = State {
         progress: manifest.progress(),
@@ -168,7 +168,7 @@ fn load(
     let segments = std::thread::scope(|scope| {
         let (send, chunks) = sync_channel(CHUNKS_AHEAD);
         let open = &open;
-        let scanner = scope.spawn(move || scan_all(folder, manifest, open, &send));
+        let scanner = scope.spawn(move || scan_all(folder, (manifest, acknowledged), open, &send));
         for stored in chunks.into_iter().flatten() {
             match stored {
                 Stored::Entry(entry) => {
@@ -195,6 +195,10 @@ fn load(
              folder",
             folder.display()
         )));
+    }
+    if revision > acknowledged {
+        // It is on disk, and from now on it is seen: it may not go any more.
+        head.set(revision)?;
     }
     let log = SledLog {
         folder: folder.to_owned(),
@@ -240,7 +244,7 @@ fn load(
 /// Opens and checks every segment, and sends on what is in it, oldest first.
 fn scan_all(
     folder: &Path,
-    manifest: &Manifest,
+    (manifest, acknowledged): (&Manifest, Revision),
     open: &Arc<AtomicUsize>,
     send: &SyncSender<Vec<Stored>>,
 ) -> Result<Vec<Arc<Segment>>, StoreError> {
@@ -254,6 +258,9 @@ fn scan_all(
             && summary.store_id != manifest.store_id
         {
             return Err(segment.damaged("it is of another store"));
+        }
+        if !entry.sealed && segment.is_ahead_of(acknowledged)? {
+            segment.write_again()?;
         }
         let mut chunk = Vec::new();
         let mut bytes = 0;

@@ -17,7 +17,7 @@ use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 use super::{
     contain::contain,
     database::Database,
-    folder::{io_error, sync_folder},
+    folder::{self, io_error, sync_folder},
     manifest::SegmentEntry,
     record::{self, Assembly, KEY_BYTES, Part, RecordError, SUMMARY_KEY, Stored, Summary, key_of},
 };
@@ -329,34 +329,57 @@ impl Segment {
         self.with("syncing", |database| Ok(database.file.sync_data()?))
     }
 
+    /// Whether there is more than was acknowledged, written whole or in part: then the last
+    /// process was killed, or its disk failed.
+    pub(super) fn is_ahead_of(&self, acknowledged: Revision) -> Result<bool, StoreError> {
+        let last = self.last_whole()?;
+        Ok(last > acknowledged || !self.unfinished(last)?.is_empty())
+    }
+
+    /// Writes the whole file once more, and waits until the disk has it. Where a sync has failed,
+    /// the operating system calls clean what the disk does not have: no later sync writes it, while
+    /// all can read it until its memory is needed for something else.
+    pub(super) fn write_again(&self) -> Result<(), StoreError> {
+        let mut database = self.database.write();
+        self.put_away(&mut database, Access::Resting);
+        folder::write_again(&self.folder.join("db"))
+    }
+
+    /// The revision of the last group that is there as a whole.
+    fn last_whole(&self) -> Result<Revision, StoreError> {
+        let summary = self.summary()?;
+        Ok(summary.map_or(Revision::ZERO, |summary| Revision::new(summary.revision)))
+    }
+
+    /// The keys of what there is of a group after the last whole one.
+    fn unfinished(&self, last: Revision) -> Result<Vec<sled::IVec>, StoreError> {
+        let range = (
+            Bound::Excluded(key_of(Slot::after(last), u16::MAX)),
+            Bound::Included([0xfe; KEY_BYTES]),
+        );
+        self.with("reading", |database| {
+            database.tree.range(range).keys().collect()
+        })
+    }
+
     /// Removes what a crash or a failed write left of a group: nobody was told of it, and nobody
     /// has seen it. Only for the written segment, before it is read. Returns whether there was
     /// any.
     pub(super) fn cut_unfinished(&self) -> Result<bool, StoreError> {
-        let last = self.summary()?.map_or(0, |summary| summary.revision);
-        let range = (
-            Bound::Excluded(key_of(Slot::after(Revision::new(last)), u16::MAX)),
-            Bound::Included([0xfe; KEY_BYTES]),
-        );
-        let removed = self.with("removing an unfinished write from", |database| {
-            let unfinished: Vec<_> = database
-                .tree
-                .range(range)
-                .keys()
-                .collect::<Result<_, _>>()?;
+        let last = self.last_whole()?;
+        let unfinished = self.unfinished(last)?;
+        if unfinished.is_empty() {
+            return Ok(false);
+        }
+        self.with("removing an unfinished write from", |database| {
             for key in &unfinished {
                 database.tree.remove(key)?;
             }
-            if !unfinished.is_empty() {
-                database.tree.flush()?;
-            }
-            Ok(unfinished.len())
+            database.tree.flush()
         })?;
-        if removed > 0 {
-            let folder = self.folder.display();
-            tracing::info!(%folder, removed, after = last, "an unfinished write was removed");
-        }
-        Ok(removed > 0)
+        let (folder, removed) = (self.folder.display(), unfinished.len());
+        tracing::info!(%folder, removed, after = %last, "an unfinished write was removed");
+        Ok(true)
     }
 
     /// Adds parts. They count only once [`Segment::finish`] is through.
