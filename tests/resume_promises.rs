@@ -94,6 +94,27 @@ async fn step_1_resumes_from_the_window() {
     assert_eq!(harness.server.hub().resumes().of(ResumeStep::Window), 1);
 }
 
+/// A client that has come back is stale until it hears that nothing is missing.
+#[tokio::test(start_paused = true)]
+async fn a_resumed_watch_says_that_it_has_caught_up_before_its_next_bookmark() {
+    let harness = Harness::start().await;
+    let copy = history(&harness).await;
+    let mut request = watch("pods", Some(Start::ResumeToken(copy.token)));
+    request.bookmark_interval = millis(600_000);
+    let mut resumed = harness.watch(request).await.unwrap();
+    resumed.until(BookmarkKind::Resumed).await;
+    loop {
+        let response = resumed.next().await.unwrap().expect("the watch ended");
+        // One that comes with a change says nothing of those that may follow it.
+        if response.events.is_empty() {
+            let bookmark = response.bookmark.unwrap();
+            assert_eq!(bookmark.kind(), BookmarkKind::Progress);
+            assert_eq!(bookmark.revision, harness.revision());
+            return;
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn step_2_resumes_from_the_log() {
     let mut options = ServerOptions::default();
