@@ -121,10 +121,21 @@ async fn two_targets_run_in_turn_and_their_medians_are_divided() {
     }
 }
 
-fn signal(daemon: &Daemon, name: &str) {
-    let pid = daemon.pid().to_string();
-    let told = Command::new("kill").args([name, &pid]).status();
+fn signal(pid: u32, name: &str) {
+    let told = Command::new("kill").args([name, &pid.to_string()]).status();
     assert!(told.unwrap().success());
+}
+
+/// Waits until so many watches are open.
+async fn begun(daemon: &Daemon, watches: usize) {
+    let client = Client::connect(daemon.address.clone()).await.unwrap();
+    let begun = tokio::time::timeout(PATIENCE, async {
+        let open = async || client.watches(ListWatchesRequest::default()).await.unwrap();
+        while open().await.watches.len() < watches {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    begun.await.expect("it does not begin");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,25 +158,11 @@ async fn a_server_that_stood_still_shows_in_the_latency() {
     .stdout(Stdio::piped())
     .spawn()
     .unwrap();
-    // It has begun.
-    let client = Client::connect(daemon.address.clone()).await.unwrap();
-    let begun = tokio::time::timeout(PATIENCE, async {
-        while client
-            .watches(ListWatchesRequest::default())
-            .await
-            .unwrap()
-            .watches
-            .len()
-            < 4
-        {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    });
-    begun.await.expect("it does not begin");
+    begun(&daemon, 4).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    signal(&daemon, "-STOP");
+    signal(daemon.pid(), "-STOP");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    signal(&daemon, "-CONT");
+    signal(daemon.pid(), "-CONT");
     let output = running.wait_with_output().unwrap();
     assert!(output.status.success());
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -173,6 +170,24 @@ async fn a_server_that_stood_still_shows_in_the_latency() {
     // few would show it.
     let p99 = figure(&report, "fan-out-rate", "4 streams", "p99");
     assert!(p99 > 800.0, "{p99} ms");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_load_ends_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = Daemon::start(&folder.path().join("data"), &free_address(), &[]).await;
+    let mut command = bench(&["fan-out-rate", "--watches", "4", "--duration", "10m"]);
+    command.args(["--server", &daemon.address]);
+    let running = command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let running = running.spawn().unwrap();
+    begun(&daemon, 4).await;
+    signal(running.id(), "-INT");
+    let output = tokio::task::spawn_blocking(move || running.wait_with_output());
+    let output = tokio::time::timeout(PATIENCE, output).await;
+    let output = output.expect("it goes on").unwrap().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("interrupted"), "{said}");
 }
 
 #[tokio::test]

@@ -65,7 +65,9 @@ where
         },
     };
     let Some(measured) = measured else {
-        runtime.shutdown_timeout(ENDING);
+        // It waits, which a thread that runs tasks must not.
+        let ending = tokio::task::spawn_blocking(move || runtime.shutdown_timeout(ENDING));
+        ending.await.map_err(|error| because(&error))?;
         return Err(because(&"interrupted"));
     };
     runtime.shutdown_background();
