@@ -168,7 +168,7 @@ fn load(
     let segments = std::thread::scope(|scope| {
         let (send, chunks) = sync_channel(CHUNKS_AHEAD);
         let open = &open;
-        let scanner = scope.spawn(move || scan_all(folder, (manifest, acknowledged), open, &send));
+        let scanner = scope.spawn(move || scan_all(folder, manifest, acknowledged, open, &send));
         for stored in chunks.into_iter().flatten() {
             match stored {
                 Stored::Entry(entry) => {
@@ -244,7 +244,8 @@ fn load(
 /// Opens and checks every segment, and sends on what is in it, oldest first.
 fn scan_all(
     folder: &Path,
-    (manifest, acknowledged): (&Manifest, Revision),
+    manifest: &Manifest,
+    acknowledged: Revision,
     open: &Arc<AtomicUsize>,
     send: &SyncSender<Vec<Stored>>,
 ) -> Result<Vec<Arc<Segment>>, StoreError> {

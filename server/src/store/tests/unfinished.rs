@@ -1,8 +1,12 @@
 //! A group of writes that a crash cut short: as if it had never been asked for.
 
-use std::fs;
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use super::*;
+use crate::limits::LETTING_GO;
 
 const SUMMARY: [u8; 8] = [0xff; 8];
 
@@ -20,11 +24,20 @@ fn segment(folder: &Path) -> sled::Db {
     let conf = fs::read(folder.join("conf")).unwrap();
     let conf = String::from_utf8_lossy(&conf).into_owned();
     let size = conf.lines().find_map(|l| l.strip_prefix("segment_size: "));
-    sled::Config::new()
+    let config = sled::Config::new()
         .path(&folder)
-        .segment_size(size.unwrap().trim().parse().unwrap())
-        .open()
-        .unwrap()
+        .segment_size(size.unwrap().trim().parse().unwrap());
+    let begun = Instant::now();
+    loop {
+        match config.open() {
+            // sled's threads hold what was just put away a little longer.
+            Err(sled::Error::Io(error)) if begun.elapsed() < LETTING_GO => {
+                assert!(error.to_string().contains("could not acquire lock"));
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            opened => return opened.unwrap(),
+        }
+    }
 }
 
 fn summary_key(tree: &sled::Db) -> Vec<u8> {
