@@ -382,6 +382,29 @@ async fn an_object_that_expires_is_deleted_with_that_cause() {
 }
 
 #[tokio::test]
+async fn a_watch_goes_on_past_much_that_is_nothing_to_it_without_waiting() {
+    for mut options in [ServerOptions::default(), uncached()] {
+        options.hub.response.items = 2;
+        // Nothing else that it could wait for is near.
+        options.service.bookmark_interval = Duration::from_hours(1);
+        let harness = Harness::with(options, StoreOptions::default()).await;
+        let mut request = watch("pods", Some(Start::Now(true)));
+        request.selector = Some(labelled("pods", "app", "web"));
+        let start = harness.watch(request.clone()).await.unwrap();
+        let token = token(&{ start }.until(BookmarkKind::Resumed).await);
+        for n in 0..9 {
+            harness.put("pods", &format!("p{n}"), "1").await;
+        }
+        let labels = [("app", "web")];
+        let last = harness.put_labelled("pods", "a", "1", &labels).await;
+        request.start = Some(Start::ResumeToken(token));
+        let mut watch = harness.watch(request).await.unwrap();
+        let responses = watch.through(last.revision).await;
+        assert_eq!(short(&responses), ["+a@10"]);
+    }
+}
+
+#[tokio::test]
 async fn a_response_stays_below_what_clients_accept_however_large_the_objects() {
     let large = "x".repeat(1_400_000);
     for options in [ServerOptions::default(), uncached()] {

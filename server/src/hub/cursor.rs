@@ -124,7 +124,8 @@ pub struct Cursor {
     /// Whether the window served the last read. A hit or a miss is counted when that
     /// changes, not at every read.
     last_read_hit: Option<bool>,
-    /// There may be more after the position than the waiter's mark says.
+    /// There may be more after the position than the waiter's mark says. So at first, and in all
+    /// phases but `Live`.
     draining: bool,
     /// As it was last counted.
     standing: Standing,
@@ -244,9 +245,9 @@ impl Cursor {
         limit.is_exceeded_by(backlog).then_some(backlog)
     }
 
-    /// More is left than joining what one response holds would make small.
+    /// More is left to one that is live than joining what one response holds would make small.
     fn has_too_much_left(&self) -> bool {
-        if !self.draining || !matches!(self.phase, Phase::Live) {
+        if !self.draining {
             return false;
         }
         let left = self.held.collection.backlogs.after(self.position).bytes;
@@ -275,10 +276,7 @@ impl Cursor {
 
     /// There may be something to deliver.
     pub fn has_news(&self) -> bool {
-        self.draining
-            || !self.announced
-            || !matches!(self.phase, Phase::Live)
-            || self.held.filed.waiter.is_marked()
+        self.draining || self.held.filed.waiter.is_marked()
     }
 
     /// Goes on if memory has what is needed: the common case. `None`: take
