@@ -59,6 +59,7 @@ impl SledStore {
         let folder = path.as_ref();
         fs::create_dir_all(folder).map_err(|error| io_error("creating", folder, &error))?;
         let lock = folder::lock(folder)?;
+        repair::check_finished(folder)?;
         let mut random = random(options.seed);
         let manifest = match Manifest::read(folder)? {
             Some(manifest) => manifest,
@@ -94,12 +95,6 @@ pub(super) fn check_creatable(folder: &Path) -> Result<(), StoreError> {
     if has(RESTORING) {
         return Err(StoreError::Unusable(format!(
             "an import into {} did not finish: empty the folder and run it again",
-            folder.display()
-        )));
-    }
-    if repair::is_unfinished(folder) {
-        return Err(StoreError::Unusable(format!(
-            "a repair of {} did not finish: run `listwatchd repair` again",
             folder.display()
         )));
     }

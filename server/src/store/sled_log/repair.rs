@@ -86,8 +86,15 @@ impl SledStore {
     }
 }
 
-pub(super) fn is_unfinished(folder: &Path) -> bool {
-    folder.join(REPAIRING).join(READY).exists()
+/// Whoever opens what a repair is about to replace would lose what is written from then on.
+pub(super) fn check_finished(folder: &Path) -> Result<(), StoreError> {
+    if folder.join(REPAIRING).join(READY).exists() {
+        return Err(StoreError::Unusable(format!(
+            "a repair of {} did not finish: run `listwatchd repair` again",
+            folder.display()
+        )));
+    }
+    Ok(())
 }
 
 /// Moves the damaged files aside and the new ones in. The manifest goes first and comes
@@ -272,7 +279,7 @@ fn salvage_segment(
         let number = entry.number;
         report
             .losses
-            .push(format!("segment {number}: {bad} records are unreadable"));
+            .push(format!("segment {number}: {bad} events are unreadable"));
     }
     let there = report.records_read - before;
     if entry.sealed && there < entry.records {

@@ -10,6 +10,7 @@ use super::{
     manifest_of,
     opening::{RESTORING, check_creatable},
     record::{self, Part},
+    repair,
     segment::{self, Segment},
 };
 use crate::{
@@ -39,6 +40,7 @@ impl SledStore {
         fs::create_dir_all(folder).map_err(|error| io_error("creating", folder, &error))?;
         {
             let _lock = folder::lock(folder)?;
+            repair::check_finished(folder)?;
             if Manifest::read(folder)?.is_some() {
                 return Err(StoreError::Unusable(format!(
                     "{} already holds a store: import into a new folder",

@@ -459,6 +459,7 @@ impl Segment {
         };
         let mut assembly = Assembly::default();
         let mut parts = Vec::new();
+        let mut lost = None;
         self.with("reading", |database| {
             for item in database.tree.range((from, to)) {
                 let (key, value) = item?;
@@ -469,6 +470,10 @@ impl Segment {
                     Err((slot, error)) => {
                         assembly.abandon();
                         parts.clear();
+                        // Its other parts say nothing more.
+                        if slot.revision != Revision::MAX && lost.replace(slot) == Some(slot) {
+                            continue;
+                        }
                         Err(bad_record(&self.folder, slot, &error))
                     }
                 };

@@ -5,21 +5,23 @@ mod damage;
 mod full_disk;
 mod kill;
 mod model;
+mod repair;
 mod restart;
 mod unfinished;
 
 use std::{
+    fs,
     ops::Bound,
     path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use super::*;
-use crate::clock::Clock;
+use crate::{clock::Clock, limits::LETTING_GO};
 
 /// Everything that exists now, as (name, value).
 async fn contents(store: &dyn Store) -> Vec<(String, Vec<u8>)> {
@@ -40,6 +42,42 @@ async fn contents(store: &dyn Store) -> Vec<(String, Vec<u8>)> {
 /// Opens a store whose last user may still be letting go of it.
 fn reopen(folder: &Path, options: &StoreOptions) -> SledStore {
     SledStore::open(folder, options.clone()).unwrap()
+}
+
+/// Copies a folder with all that is in it.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// A segment of a store that is closed, as sled sees it.
+fn segment(store: &Path, number: u64) -> sled::Db {
+    let folder = store.join(format!("seg-{number}"));
+    let conf = fs::read(folder.join("conf")).unwrap();
+    let conf = String::from_utf8_lossy(&conf).into_owned();
+    let size = conf.lines().find_map(|l| l.strip_prefix("segment_size: "));
+    let config = sled::Config::new()
+        .path(&folder)
+        .segment_size(size.unwrap().trim().parse().unwrap());
+    let begun = Instant::now();
+    loop {
+        match config.open() {
+            // sled's threads hold what was just put away a little longer.
+            Err(sled::Error::Io(error)) if begun.elapsed() < LETTING_GO => {
+                assert!(error.to_string().contains("could not acquire lock"));
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            opened => return opened.unwrap(),
+        }
+    }
 }
 
 /// A clock that stands still until it is moved.

@@ -1,12 +1,8 @@
 //! A group of writes that a crash cut short: as if it had never been asked for.
 
-use std::{
-    fs,
-    time::{Duration, Instant},
-};
+use std::fs;
 
 use super::*;
-use crate::limits::LETTING_GO;
 
 const SUMMARY: [u8; 8] = [0xff; 8];
 
@@ -15,28 +11,6 @@ fn options() -> StoreOptions {
         min_free_bytes: 0,
         ballast_bytes: 0,
         ..StoreOptions::default()
-    }
-}
-
-/// The written segment, as sled sees it.
-fn segment(folder: &Path) -> sled::Db {
-    let folder = folder.join("seg-1");
-    let conf = fs::read(folder.join("conf")).unwrap();
-    let conf = String::from_utf8_lossy(&conf).into_owned();
-    let size = conf.lines().find_map(|l| l.strip_prefix("segment_size: "));
-    let config = sled::Config::new()
-        .path(&folder)
-        .segment_size(size.unwrap().trim().parse().unwrap());
-    let begun = Instant::now();
-    loop {
-        match config.open() {
-            // sled's threads hold what was just put away a little longer.
-            Err(sled::Error::Io(error)) if begun.elapsed() < LETTING_GO => {
-                assert!(error.to_string().contains("could not acquire lock"));
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            opened => return opened.unwrap(),
-        }
     }
 }
 
@@ -56,7 +30,7 @@ async fn cut_short(folder: &Path, kept: usize) -> Vec<(String, Vec<u8>)> {
     store.close().await;
     drop(store);
     let (key, summary) = {
-        let tree = segment(folder);
+        let tree = segment(folder, 1);
         let key = summary_key(&tree);
         let summary = tree.get(&key).unwrap().unwrap().to_vec();
         (key, summary)
@@ -67,7 +41,7 @@ async fn cut_short(folder: &Path, kept: usize) -> Vec<(String, Vec<u8>)> {
     assert_eq!(store.commit(both).await.unwrap().revision.get(), 4);
     store.close().await;
     drop(store);
-    let tree = segment(folder);
+    let tree = segment(folder, 1);
     let newest: Vec<_> = tree
         .iter()
         .keys()
@@ -125,7 +99,7 @@ async fn an_acknowledged_group_whose_summary_is_lost_is_damage() {
     write(&store, put("e", "after")).await;
     store.close().await;
     drop(store);
-    let tree = segment(folder.path());
+    let tree = segment(folder.path(), 1);
     let key = summary_key(&tree);
     tree.remove(key).unwrap();
     tree.flush().unwrap();
