@@ -186,3 +186,158 @@ fn merge<'a>(events: impl Iterator<Item = &'a Event>) -> Vec<Event> {
     }
     merged.into_iter().flatten().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, time::SystemTime};
+
+    use super::*;
+    use crate::{
+        selector::{LabelCondition, LabelRequirement},
+        store::{Collection, Content, Key, Revision},
+    };
+
+    fn object(uid: u128, revision: u64, app: &str) -> Arc<Object> {
+        let content = Content {
+            labels: [("app".to_owned(), app.to_owned())].into(),
+            ..Content::default()
+        };
+        Arc::new(Object::new(
+            Key::new("pods", "", "a").unwrap(),
+            Uid(uid),
+            Revision::new(revision),
+            Revision::new(1),
+            SystemTime::UNIX_EPOCH,
+            content,
+        ))
+    }
+
+    fn event(change: Change, object: &Arc<Object>, previous: Option<&Arc<Object>>) -> Event {
+        Event {
+            change,
+            object: object.clone(),
+            previous_revision: previous.map(|previous| previous.revision),
+            previous: previous.cloned(),
+        }
+    }
+
+    /// Whose `app` is this.
+    fn apps(app: &str) -> Selector {
+        let label = LabelRequirement {
+            key: "app".into(),
+            condition: LabelCondition::In(vec![app.into()]),
+        };
+        let pods = Collection::new("pods").unwrap();
+        Selector::new(pods, None, None, "", vec![label], vec![], Arc::default())
+    }
+
+    fn all() -> Selector {
+        Selector::all(Collection::new("pods").unwrap())
+    }
+
+    /// An object that is created as `web`, becomes `db`, and is deleted.
+    fn life() -> Vec<Arc<SharedCommit>> {
+        let deleted = Change::Deleted(DeleteCause::Request);
+        let (web, db, gone) = (object(1, 1, "web"), object(1, 2, "db"), object(1, 3, "db"));
+        let events = [
+            event(Change::Created, &web, None),
+            event(Change::Updated, &db, Some(&web)),
+            event(deleted, &gone, Some(&db)),
+        ];
+        let commits = events.into_iter().map(|event| Commit {
+            revision: event.object.revision,
+            time: SystemTime::UNIX_EPOCH,
+            events: vec![event],
+            trace: None,
+        });
+        commits.map(SharedCommit::new).collect()
+    }
+
+    fn kinds(deliveries: &[Delivery]) -> Vec<DeliveryKind> {
+        deliveries.iter().map(|delivery| delivery.kind).collect()
+    }
+
+    const DELETED: DeliveryKind = DeliveryKind::Deleted(Some(DeleteCause::Request));
+
+    #[test]
+    fn a_change_that_is_the_same_for_all_is_encoded_once_and_another_never_taken_for_it() {
+        let commits = life();
+        let encoded = |deliveries: &[Delivery]| -> Vec<bool> {
+            let once = deliveries.iter().map(|delivery| {
+                let new = Cell::new(false);
+                let made = delivery.encoded_once(0, || {
+                    new.set(true);
+                    Bytes::from(format!("{:?}", delivery.kind))
+                });
+                if let Some(made) = made {
+                    assert_eq!(*made, format!("{:?}", delivery.kind));
+                }
+                made.is_some() && !new.get()
+            });
+            once.collect()
+        };
+        let everything = every_change(&all(), &commits);
+        assert_eq!(encoded(&everything), [false, false, false]);
+        assert_eq!(encoded(&every_change(&all(), &commits)), [true, true, true]);
+        let web = every_change(&apps("web"), &commits);
+        assert_eq!(
+            kinds(&web),
+            [DeliveryKind::Added, DeliveryKind::Deleted(None)]
+        );
+        assert_eq!(encoded(&web), [true, false]);
+        let db = every_change(&apps("db"), &commits);
+        assert_eq!(kinds(&db), [DeliveryKind::Added, DELETED]);
+        assert_eq!(encoded(&db), [false, true]);
+        // Nothing else is shared with those of another view.
+        assert!(everything[0].encoded_once(1, Bytes::new).is_some());
+    }
+
+    #[test]
+    fn what_several_changes_come_to_is_one_change_from_the_first_to_the_last() {
+        let commits = life();
+        let (deliveries, left_out) = latest(&all(), &commits[..2]);
+        assert_eq!(kinds(&deliveries), [DeliveryKind::Added]);
+        assert_eq!(deliveries[0].object.revision, Revision::new(2));
+        assert_eq!(left_out, 1);
+        let (deliveries, left_out) = latest(&all(), &commits[1..]);
+        assert_eq!(kinds(&deliveries), [DELETED]);
+        let previous = deliveries[0].previous.as_ref().unwrap();
+        assert_eq!(previous.revision, Revision::new(1));
+        assert_eq!(left_out, 1);
+        // It came and went.
+        let (deliveries, left_out) = latest(&all(), &commits);
+        assert_eq!((deliveries.len(), left_out), (0, 3));
+        // One that is made anew under the same name is another.
+        let mut commits = life();
+        let anew = object(2, 4, "web");
+        commits.push(SharedCommit::new(Commit {
+            revision: anew.revision,
+            time: SystemTime::UNIX_EPOCH,
+            events: vec![event(Change::Created, &anew, None)],
+            trace: None,
+        }));
+        let (deliveries, _) = latest(&all(), &commits[1..]);
+        assert_eq!(kinds(&deliveries), [DELETED, DeliveryKind::Added]);
+        // What a selector does not cover is no change that was left out.
+        let (deliveries, left_out) = latest(&apps("web"), &commits[1..3]);
+        assert_eq!((kinds(&deliveries), left_out), (vec![DELETED], 0));
+    }
+
+    #[test]
+    fn a_net_difference_deletes_what_may_have_matched() {
+        let commits = life();
+        let net = |selector: Selector| -> Vec<DeliveryKind> {
+            let events = commits.iter().flat_map(|c| &c.commit.events);
+            let deliveries = events.filter_map(|event| net(&selector, event));
+            kinds(&deliveries.collect::<Vec<_>>())
+        };
+        let upserted = DeliveryKind::Upserted;
+        let gone = DeliveryKind::Deleted(None);
+        assert_eq!(net(all()), [upserted, upserted, DELETED]);
+        assert_eq!(net(apps("web")), [upserted, gone, DELETED]);
+        assert_eq!(net(apps("db")), [gone, upserted, DELETED]);
+        let pods = Collection::new("pods").unwrap();
+        let named = Selector::new(pods, None, Some("b"), "", vec![], vec![], Arc::default());
+        assert_eq!(net(named), []);
+    }
+}

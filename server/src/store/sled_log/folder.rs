@@ -166,3 +166,76 @@ impl Ballast {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn the_ballast_is_set_aside_where_there_is_twice_its_room_to_spare() {
+        const BYTES: u64 = 1 << 20;
+        const KEEP_FREE: u64 = 1000;
+        const ENOUGH: u64 = KEEP_FREE + 2 * BYTES;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(BALLAST);
+        let ballast = Ballast::new(folder.path(), BYTES);
+        ballast.restore(ENOUGH - 1, KEEP_FREE);
+        assert!(!path.exists());
+        ballast.restore(ENOUGH, KEEP_FREE);
+        let made = fs::metadata(&path).unwrap();
+        assert_eq!(made.len(), BYTES);
+        assert!(made.blocks() * 512 >= BYTES, "its room is taken");
+        // One that is there is left alone; one of another size is made anew.
+        let changed = || fs::metadata(&path).unwrap().ctime_nsec();
+        let before = changed();
+        ballast.restore(ENOUGH, KEEP_FREE);
+        assert_eq!(changed(), before);
+        fs::write(&path, b"less").unwrap();
+        ballast.restore(ENOUGH - 1, KEEP_FREE);
+        assert_eq!(fs::metadata(&path).unwrap().len(), 4);
+        ballast.restore(ENOUGH, KEEP_FREE);
+        assert_eq!(fs::metadata(&path).unwrap().len(), BYTES);
+        ballast.release();
+        assert!(!path.exists());
+        Ballast::new(folder.path(), 0).restore(u64::MAX, 0);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_cannot_be_removed_is_told_and_what_is_absent_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        assert_eq!(remove_file(&path), Ok(()));
+        fs::write(&path, b"").unwrap();
+        assert_eq!(remove_file(&path), Ok(()));
+        assert!(!path.exists());
+        fs::create_dir(&path).unwrap();
+        let error = remove_file(&path).unwrap_err();
+        assert!(matches!(error, StoreError::Io { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_disk_says_how_much_is_free() {
+        let free = free_bytes(Path::new("/")).unwrap();
+        assert!(free > 1 << 20, "{free}");
+        assert_eq!(free_bytes(Path::new("/none/such")), None);
+    }
+
+    #[test]
+    fn only_what_we_or_the_operating_system_put_there_is_not_foreign() {
+        for name in [
+            "LOCK",
+            "BALLAST",
+            "MANIFEST.new",
+            "lost+found",
+            "damaged-17",
+        ] {
+            assert!(!is_foreign(name), "{name}");
+        }
+        for name in ["thesis.txt", "LOCKS", "lock", "undamaged-17"] {
+            assert!(is_foreign(name), "{name}");
+        }
+    }
+}
