@@ -363,4 +363,244 @@ mod tests {
         assert_eq!(commits[0].commit.revision, window.floor().next());
         assert_eq!(commits.last().unwrap().commit.revision, Revision::new(20));
     }
+
+    /// Objects of a collection, as events of them follow each other.
+    struct History {
+        window: Window,
+        revision: u64,
+    }
+
+    impl History {
+        fn new(minimum: usize, span_secs: u64) -> Self {
+            let span = Duration::from_secs(span_secs);
+            let window = Window::new(Sizing { minimum, span }, Revision::ZERO);
+            let revision = 0;
+            Self { window, revision }
+        }
+
+        fn apply(&mut self, at_secs: u64, events: Vec<Event>) -> Arc<SharedCommit> {
+            self.revision += 1;
+            self.window.apply(Commit {
+                revision: Revision::new(self.revision),
+                time: SystemTime::UNIX_EPOCH + Duration::from_secs(at_secs),
+                events,
+                trace: None,
+            })
+        }
+
+        fn update(&mut self, at_secs: u64) {
+            let event = event("a", self.revision + 1);
+            self.apply(at_secs, vec![event]);
+        }
+    }
+
+    fn object(name: &str, value: &Bytes) -> Arc<Object> {
+        let content = Content {
+            value: value.clone(),
+            labels: [("app".to_owned(), "none".to_owned())].into(),
+            ..Content::default()
+        };
+        Arc::new(Object::new(
+            Key::new("pods", "", name).unwrap(),
+            Uid(1),
+            Revision::new(1),
+            Revision::new(1),
+            SystemTime::UNIX_EPOCH,
+            content,
+        ))
+    }
+
+    fn change(change: Change, object: Arc<Object>) -> Event {
+        Event {
+            change,
+            object,
+            previous_revision: None,
+            previous: None,
+        }
+    }
+
+    /// What an object of a name of one letter, with that label and a value of so many bytes,
+    /// weighs.
+    const fn weighs(value: usize) -> usize {
+        256 + 1 + value + ("app".len() + "none".len() + 48)
+    }
+
+    #[test]
+    fn what_a_window_says_that_it_holds_is_what_it_holds() {
+        let value = |bytes: usize| Bytes::from(vec![b'x'; bytes]);
+        let mut history = History::new(6, 0);
+        history.window.load(object("a", &value(1)));
+        history.window.load(object("b", &value(20)));
+        history.window.load(object("a", &value(3)));
+        assert_eq!(history.window.sizes().bytes, weighs(20) + weighs(3));
+        let deleted = Change::Deleted(crate::store::DeleteCause::Request);
+        let steps = [
+            vec![("a", Change::Updated, 7)],
+            vec![("c", Change::Created, 11), ("b", deleted, 0)],
+            vec![("a", deleted, 0)],
+            vec![("b", Change::Created, 13), ("c", Change::Updated, 17)],
+            vec![("b", Change::Updated, 19)],
+            vec![("b", deleted, 0)],
+            vec![("c", deleted, 0)],
+        ];
+        let mut state = std::collections::BTreeMap::from([("a", 3), ("b", 20)]);
+        let mut commits: VecDeque<(u64, usize, usize)> = VecDeque::new();
+        for step in steps {
+            let mut weight = 0;
+            let events = step.iter().map(|(name, kind, bytes)| {
+                // A deletion keeps the last state.
+                let bytes = match kind {
+                    Change::Deleted(_) => state.remove(name).unwrap(),
+                    _ => {
+                        state.insert(name, *bytes);
+                        *bytes
+                    }
+                };
+                weight += 96 + weighs(bytes);
+                change(*kind, object(name, &value(bytes)))
+            });
+            let events: Vec<_> = events.collect();
+            let count = events.len();
+            history.apply(0, events);
+            commits.push_back((history.revision, count, weight));
+            let total = |commits: &VecDeque<(u64, usize, usize)>| -> usize {
+                commits.iter().map(|(_, events, _)| events).sum()
+            };
+            while total(&commits) > 6 {
+                commits.pop_front();
+            }
+            let window = &history.window;
+            let sizes = window.sizes();
+            assert_eq!(sizes.events, total(&commits));
+            let held: usize = state.values().map(|bytes| weighs(*bytes)).sum();
+            let superseded: usize = commits.iter().map(|(_, _, weight)| weight).sum();
+            assert_eq!(sizes.bytes, held + superseded);
+            let first = commits.front().unwrap().0;
+            assert_eq!(window.floor(), Revision::new(first - 1));
+            assert_eq!(window.revision(), Revision::new(history.revision));
+            assert_eq!(window.state().len(), state.len());
+            assert!(!window.is_untouched());
+            assert!(window.covers(window.floor()));
+            assert!(first == 1 || !window.covers(Revision::new(first - 2)));
+        }
+        assert!(commits.front().unwrap().0 > 1, "some have gone");
+    }
+
+    #[test]
+    fn a_window_keeps_so_many_bytes_and_the_newest_commit_however_large() {
+        let third = MAX_WINDOW_BYTES / 3 - 96 - weighs(0);
+        // Shared by all: only their weights are large.
+        let value = Bytes::from(vec![b'x'; third + 1 + MAX_WINDOW_BYTES % 3]);
+        let mut history = History::new(100, 0);
+        let mut put = |bytes: usize| {
+            let object = object("a", &value.slice(..bytes));
+            history.apply(0, vec![change(Change::Updated, object)]);
+            (history.window.sizes().events, history.window.floor().get())
+        };
+        assert_eq!(put(third), (1, 0));
+        assert_eq!(put(third), (2, 0));
+        // As many as it may hold; and one byte more.
+        assert_eq!(put(third + MAX_WINDOW_BYTES % 3), (3, 0));
+        assert_eq!(put(third), (3, 1));
+        assert_eq!(put(third + 1), (2, 3));
+        assert_eq!(put(0), (3, 3));
+        let large = Bytes::from(vec![b'x'; MAX_WINDOW_BYTES + 1]);
+        let event = |value| change(Change::Updated, object("a", value));
+        history.apply(0, vec![event(&large)]);
+        assert_eq!(history.window.sizes().events, 1);
+        assert_eq!(history.window.floor(), Revision::new(6));
+        let limit = PageLimit { items: 1, bytes: 1 };
+        let read = history.window.read(Revision::new(6), limit);
+        let WindowRead::Commits { commits, all } = read else {
+            panic!("it is there");
+        };
+        assert_eq!((commits.len(), all), (1, true));
+    }
+
+    #[test]
+    fn a_window_that_is_full_doubles_within_its_span_and_halves_beyond_it() {
+        let full = |times: &[u64]| {
+            let mut history = History::new(4, 10);
+            for at in times {
+                history.update(*at);
+            }
+            (history.window.capacity, history.window.events)
+        };
+        assert_eq!(full(&[0, 0, 0, 0]), (4, 4), "it is not full");
+        assert_eq!(full(&[0, 0, 0, 0, 9]), (8, 5));
+        // The oldest is as old as the span.
+        assert_eq!(full(&[0, 0, 0, 0, 10]), (4, 4));
+        // Three quarters back of nine is the seventh.
+        let with_seventh = |at| [0, 0, 0, 0, 0, 0, at, 14, 15];
+        assert_eq!(full(&with_seventh(5)), (8, 8), "it is as old as the span");
+        assert_eq!(full(&with_seventh(4)), (4, 4), "it is older");
+        assert_eq!(full(&with_seventh(6)), (8, 8));
+        // It is never smaller than it has to be, and never larger than it may.
+        assert_eq!(full(&[0, 0, 0, 0, 99, 200, 300]), (4, 4));
+        let mut history = History::new(4, 10);
+        for _ in 0..MAX_WINDOW_EVENTS * 2 {
+            history.update(0);
+        }
+        let sizes = history.window.sizes();
+        assert_eq!(sizes.capacity, MAX_WINDOW_EVENTS);
+        assert_eq!(sizes.events, MAX_WINDOW_EVENTS);
+    }
+
+    #[test]
+    fn a_read_is_of_whole_commits_up_to_its_limit_and_says_whether_there_are_more() {
+        let mut history = History::new(100, 0);
+        for events in [2, 1, 3] {
+            let event = |n: usize| {
+                let name = ["a", "b", "c"][n];
+                change(Change::Updated, object(name, &Bytes::new()))
+            };
+            history.apply(0, (0..events).map(event).collect());
+        }
+        let read = |after: u64, items: usize, bytes: usize| {
+            let limit = PageLimit { items, bytes };
+            match history.window.read(Revision::new(after), limit) {
+                WindowRead::Commits { commits, all } => {
+                    let revisions = commits.iter().map(|c| c.commit.revision.get());
+                    (revisions.collect::<Vec<_>>(), all)
+                }
+                WindowRead::Behind => panic!("{after} is there"),
+            }
+        };
+        let most = usize::MAX;
+        assert_eq!(read(0, most, most), (vec![1, 2, 3], true));
+        assert_eq!(read(1, most, most), (vec![2, 3], true));
+        assert_eq!(read(3, most, most), (vec![], true));
+        // At least one, and no more once there are as many.
+        assert_eq!(read(0, 1, most), (vec![1], false));
+        assert_eq!(read(0, 2, most), (vec![1], false));
+        assert_eq!(read(0, 3, most), (vec![1, 2], false));
+        assert_eq!(read(0, 4, most), (vec![1, 2, 3], true));
+        assert_eq!(read(2, 1, most), (vec![3], true));
+        // Those of the second have versions before them, of which the client may want to know.
+        let two = (2 + 2) * weighs(0);
+        assert_eq!(read(0, most, 1), (vec![1], false));
+        assert_eq!(read(0, most, two - 1), (vec![1], false));
+        assert_eq!(read(0, most, two), (vec![1, 2], false));
+    }
+
+    #[test]
+    fn a_window_that_begins_anew_keeps_its_size_and_nothing_else() {
+        let mut history = History::new(4, 10);
+        assert!(history.window.is_untouched());
+        for _ in 0..5 {
+            history.update(0);
+        }
+        let objects = [object("x", &Bytes::new()), object("y", &Bytes::new())];
+        history.window.restart(Revision::new(9), &objects);
+        let window = &history.window;
+        let sizes = window.sizes();
+        assert_eq!((sizes.events, sizes.capacity), (0, 8));
+        assert_eq!(sizes.bytes, 2 * weighs(0));
+        assert_eq!((window.floor().get(), window.state().len()), (9, 2));
+        assert!(!window.is_untouched());
+        let behind = window.read(Revision::new(8), crate::limits::RESPONSE_CHUNK);
+        assert!(matches!(behind, WindowRead::Behind));
+        history.window.restart(Revision::new(10), &[]);
+        assert!(history.window.is_untouched());
+    }
 }
