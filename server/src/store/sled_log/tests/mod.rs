@@ -7,7 +7,7 @@ mod reclaiming;
 
 use super::*;
 use crate::store::{
-    CommitError, Operation, Store, StoreOptions,
+    CommitError, Store, StoreOptions,
     tests::{TestClock, batch, content, contents, delete, key, put, r, reopen, request, write},
 };
 
