@@ -215,6 +215,10 @@ impl SledLog {
     pub(super) fn step(&self, name: &str) {
         #[cfg(debug_assertions)]
         if std::env::var("LISTWATCH_TEST_ABORT_AT").is_ok_and(|at| at == name) {
+            let _ = std::io::Write::write_fmt(
+                &mut std::io::stderr(),
+                format_args!("aborts at {name}\n"),
+            );
             std::process::abort();
         }
         let _ = name;

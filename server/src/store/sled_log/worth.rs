@@ -181,7 +181,7 @@ mod tests {
         let lighter = Load { held: 199, ..both };
         assert_eq!(run(&[lighter]), None);
         // They may delete what is garbage there, which is too little to be copied for.
-        assert_eq!(run(&[load(900, 1), lighter]), None);
+        assert_eq!(run(&[load(900, 1), both]), None);
     }
 
     #[test]
@@ -192,6 +192,12 @@ mod tests {
         // All that is before the last such one, and nothing without garbage.
         assert_eq!(run(&[heavy, load(900, 0), load(900, 1), heavy]), Some(0..1));
         assert_eq!(run(&[load(900, 0), load(900, 1), heavy]), Some(1..2));
+        // The heavy one itself waits for that.
+        let waits = Load {
+            garbage: 1,
+            ..held(400, 134)
+        };
+        assert_eq!(run(&[load(400, 1), waits]), Some(0..1));
         // Not for what is no older.
         assert_eq!(run(&[load(900, 0), load(900, 1), load(900, 0)]), None);
         let last = Load {
