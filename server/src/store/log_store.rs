@@ -107,6 +107,11 @@ impl<L: Log> LogStore<L> {
         .await?
     }
 
+    #[cfg(test)]
+    pub(super) fn log(&self) -> &L {
+        &self.core.log
+    }
+
     pub(super) fn id(&self) -> StoreId {
         self.core.id
     }

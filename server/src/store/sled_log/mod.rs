@@ -18,7 +18,11 @@ mod reclaim;
 mod record;
 mod repair;
 mod restore;
+mod room;
 mod segment;
+#[cfg(test)]
+mod tests;
+mod worth;
 
 use std::{
     fs::File,
@@ -46,7 +50,7 @@ use super::{
     log::{AppendError, Dropped, Entry, Live, Log, Room, Slot},
     log_store::{LogStore, impl_store},
 };
-use crate::limits::{DELETE_RESERVE_SHARE, HEAL_INTERVAL, MAX_OPEN_SEGMENTS};
+use crate::limits::{HEAL_INTERVAL, MAX_OPEN_SEGMENTS};
 
 /// The store on disk.
 #[derive(Debug)]
@@ -168,10 +172,7 @@ impl SledLog {
     /// all that was written to them in memory.
     fn rest_unread(&self, segments: &[Arc<Segment>]) {
         let since = self.rotated_at.swap(segment::reads(), Ordering::Relaxed);
-        let unread = segments
-            .iter()
-            .filter(|segment| segment.last_used().is_some_and(|used| used < since));
-        let unread: Vec<_> = unread.cloned().collect();
+        let unread = unread(segments, since);
         if unread.is_empty() {
             return;
         }
@@ -234,8 +235,11 @@ impl SledLog {
     /// Whether the disk has the room that sled needs to open a segment, if need be the
     /// ballast's.
     fn makes_room(&self) -> bool {
-        let needed = segment::page_segment_bytes(self.segment_bytes) * 2;
-        let enough = || folder::free_bytes(&self.folder).is_none_or(|free| free >= needed);
+        let step = segment::page_segment_bytes(self.segment_bytes);
+        let enough = || {
+            let free = folder::free_bytes(&self.folder);
+            free.is_none_or(|free| room::opens_segment(free, step))
+        };
         if enough() {
             return true;
         }
@@ -263,6 +267,14 @@ impl SledLog {
         let after = segments.partition_point(|segment| segment.first <= revision.get());
         segments.get(after.checked_sub(1)?)
     }
+}
+
+/// The open ones that have not been read since there had been so many reads.
+fn unread(segments: &[Arc<Segment>], since: u64) -> Vec<Arc<Segment>> {
+    let unread = segments
+        .iter()
+        .filter(|segment| segment.last_used().is_some_and(|used| used < since));
+    unread.cloned().collect()
 }
 
 fn manifest_of(id: StoreId, bounds: Bounds, segments: &[Arc<Segment>]) -> Manifest {
@@ -464,28 +476,22 @@ impl Log for SledLog {
     fn room(&self) -> Room {
         if self.quota_bytes > 0 {
             let (used, quota) = (self.bytes(), self.quota_bytes);
-            let why = || format!("{used} bytes are used of a quota of {quota}");
-            if used > quota + quota / DELETE_RESERVE_SHARE + self.slack() {
-                return Room::Nothing(why());
-            }
-            if used > quota {
-                return Room::Deletions(why());
+            let step = segment::page_segment_bytes(self.segment_bytes);
+            let room = room::of_quota(used, quota, step)
+                .room(|| format!("{used} bytes are used of a quota of {quota}"));
+            if room != Room::Ample {
+                return room;
             }
         }
         if self.min_free_bytes > 0
             && let Some(free) = folder::free_bytes(&self.folder)
-            && free < self.min_free_bytes
         {
             let least = self.min_free_bytes;
-            let why = format!("{free} bytes are free on the disk, and {least} are to stay so");
-            if free >= least / 4 {
-                return Room::Deletions(why);
+            if room::takes_ballast(free, least) {
+                self.ballast.release();
             }
-            self.ballast.release();
-            if free >= least / 8 {
-                return Room::Deletions(why);
-            }
-            return Room::Nothing(why);
+            return room::of_disk(free, least)
+                .room(|| format!("{free} bytes are free on the disk, and {least} are to stay so"));
         }
         Room::Ample
     }
@@ -503,13 +509,6 @@ impl Log for SledLog {
             segment.close();
         }
         *self.lock.lock() = None;
-    }
-}
-
-impl SledLog {
-    /// Files grow in steps; deletions may use a few beyond their share of the quota.
-    fn slack(&self) -> u64 {
-        4 * segment::page_segment_bytes(self.segment_bytes)
     }
 }
 

@@ -6,7 +6,7 @@
 //! garbage: it may be the object they deleted, which the next opening would bring back.
 
 use std::{
-    ops::Bound,
+    ops::{Bound, Range},
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
@@ -16,9 +16,10 @@ use super::{
     folder::io_error,
     record::{Part, Stored, encode_answer},
     segment::{self, Segment},
+    worth::{self, Load},
 };
 use crate::{
-    limits::{COPY_BATCH_RECORDS, GARBAGE_SHARE, REMOVAL_PAUSE, REMOVAL_STEP_BYTES},
+    limits::{COPY_BATCH_RECORDS, REMOVAL_PAUSE, REMOVAL_STEP_BYTES},
     store::{
         Key, StoreError,
         log::{Live, Log, Room, Slot},
@@ -27,12 +28,6 @@ use crate::{
 
 /// Without an append for so long, nobody writes.
 const WRITERS_GONE: Duration = Duration::from_millis(250);
-
-/// Adjacent segments to be copied into one.
-struct Run {
-    first: usize,
-    end: usize,
-}
 
 impl SledLog {
     pub(super) fn free_garbage(&self, live: &Live<'_>) -> Result<(), StoreError> {
@@ -69,10 +64,7 @@ impl SledLog {
             if done.is_err() {
                 break;
             }
-            let old = segments
-                .get(run.first..run.end)
-                .unwrap_or_default()
-                .to_vec();
+            let old = segments.get(run.clone()).unwrap_or_default().to_vec();
             drop(segments);
             for segment in old {
                 self.remove(segment);
@@ -96,63 +88,18 @@ impl SledLog {
         let Some(active) = segments.last() else {
             return Ok(());
         };
-        let tally = *active.tally.lock();
-        let garbage = active.garbage.load(Ordering::Relaxed);
-        let worth = garbage * 2 >= tally.bytes && tally.bytes >= self.segment_bytes / 8;
-        if tally.records > 0 && garbage > 0 && (worth || full) {
-            self.rotate(crate::store::Revision::new(tally.revision))?;
+        if worth::seals(Load::of(active), self.segment_bytes, full) {
+            let newest = active.tally.lock().revision;
+            self.rotate(crate::store::Revision::new(newest))?;
             self.step("sealed");
         }
         Ok(())
     }
 
-    fn next_run(&self, segments: &[Arc<Segment>], full: bool) -> Option<Run> {
-        let sealed = segments.len().checked_sub(1)?;
-        // Where forgotten deletions weigh, what keeps them goes first, however little it is.
-        let heavy = |segment: &Arc<Segment>| {
-            segment.held.load(Ordering::Relaxed) * GARBAGE_SHARE >= segment.bytes().max(1)
-        };
-        let held_by = segments
-            .iter()
-            .take(sealed)
-            .rposition(heavy)
-            .unwrap_or_default();
-        let mut older_garbage = false;
-        let mut run: Option<(Run, u64, bool)> = None;
-        for (i, segment) in segments.iter().take(sealed).enumerate() {
-            let bytes = segment.bytes();
-            let held = segment.held.load(Ordering::Relaxed);
-            let garbage = segment.garbage.load(Ordering::Relaxed).min(bytes);
-            let freed = if older_garbage {
-                garbage
-            } else {
-                garbage + held
-            };
-            let worth = bytes == 0
-                || freed * GARBAGE_SHARE >= bytes
-                || (i < held_by && garbage > 0)
-                || (full && freed * 16 >= bytes && freed > 0);
-            let wanted = worth || bytes < self.segment_bytes / 4;
-            older_garbage |= garbage > 0;
-            let left = bytes.saturating_sub(freed);
-            run = match run.take() {
-                Some((run, size, any)) if wanted && size + left <= self.segment_bytes => {
-                    Some((Run { end: i + 1, ..run }, size + left, any || worth))
-                }
-                Some((run, _, any)) if any || run.end - run.first > 1 => return Some(run),
-                _ if wanted => Some((
-                    Run {
-                        first: i,
-                        end: i + 1,
-                    },
-                    left,
-                    worth,
-                )),
-                _ => None,
-            };
-        }
-        run.filter(|(run, _, any)| *any || run.end - run.first > 1)
-            .map(|(run, ..)| run)
+    fn next_run(&self, segments: &[Arc<Segment>], full: bool) -> Option<Range<usize>> {
+        let (_, sealed) = segments.split_last()?;
+        let loads: Vec<Load> = sealed.iter().map(|segment| Load::of(segment)).collect();
+        worth::next_run(&loads, self.segment_bytes, full)
     }
 
     /// Three times normally, so that writers keep their rate; less when garbage comes
@@ -176,16 +123,16 @@ impl SledLog {
     fn copy(
         &self,
         segments: &[Arc<Segment>],
-        run: &Run,
+        run: &Range<usize>,
         live: &Live<'_>,
     ) -> Result<(), StoreError> {
-        let old = segments.get(run.first..run.end).unwrap_or_default();
+        let old = segments.get(run.clone()).unwrap_or_default();
         let (Some(first), Some(last)) = (old.first(), old.last()) else {
             return Ok(());
         };
         let older_garbage = segments
             .iter()
-            .take(run.first)
+            .take(run.start)
             .any(|segment| segment.garbage.load(Ordering::Relaxed) > 0);
         let number = {
             let mut bounds = self.bounds.lock();
@@ -221,7 +168,7 @@ impl SledLog {
             let now = self.segments();
             let mut all = now.to_vec();
             // Only the end of the list has changed since.
-            all.splice(run.first..run.end, new.clone());
+            all.splice(run.clone(), new.clone());
             let to = *bounds;
             self.replace(&mut bounds, to, all)
         };
@@ -268,6 +215,10 @@ impl SledLog {
     pub(super) fn step(&self, name: &str) {
         #[cfg(debug_assertions)]
         if std::env::var("LISTWATCH_TEST_ABORT_AT").is_ok_and(|at| at == name) {
+            let _ = std::io::Write::write_fmt(
+                &mut std::io::stderr(),
+                format_args!("aborts at {name}\n"),
+            );
             std::process::abort();
         }
         let _ = name;
@@ -295,12 +246,15 @@ impl Copier<'_> {
             let begun = Instant::now();
             let mut items = Vec::with_capacity(COPY_BATCH_RECORDS);
             let mut bad = None;
-            old.scan((from, Bound::Unbounded), &mut |item| {
-                match item {
-                    Ok(item) => items.push(item),
-                    Err(error) => bad = Some(error),
+            old.scan((from, Bound::Unbounded), &mut |item| match item {
+                Ok(item) => {
+                    items.push(item);
+                    items.len() < COPY_BATCH_RECORDS
                 }
-                bad.is_none() && items.len() < COPY_BATCH_RECORDS
+                Err(error) => {
+                    bad = Some(error);
+                    false
+                }
             })?;
             if let Some(bad) = bad {
                 return Err(bad);

@@ -148,3 +148,36 @@ async fn a_write_fails(ballast_bytes: u64) {
     assert_eq!(store.progress().revision, acknowledged);
     assert_eq!(contents(&store).await, all);
 }
+
+/// The disk itself has room: the store is told to leave more.
+#[tokio::test]
+async fn where_less_is_free_than_is_to_stay_so_deletions_alone_are_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let ballast = folder.path().join("BALLAST");
+    let options = |min_free_bytes| StoreOptions {
+        min_free_bytes,
+        ballast_bytes: 64 << 10,
+        ..TestClock::new().options()
+    };
+    let store = reopen(folder.path(), &options(0));
+    write(&store, put("a", "1")).await;
+    write(&store, put("b", "1")).await;
+    assert!(!store.status().full);
+    assert!(ballast.exists());
+    drop(store);
+    let stat = rustix::fs::statvfs(folder.path()).unwrap();
+    let free = stat.f_bavail * stat.f_frsize;
+    // Between a quarter and all: others use this disk, too.
+    let store = reopen(folder.path(), &options(free * 2));
+    assert!(store.status().full);
+    let refused = store.commit(batch([put("a", "2")])).await.unwrap_err();
+    assert!(matches!(refused, CommitError::StorageFull(_)), "{refused}");
+    write(&store, delete("a")).await;
+    assert!(ballast.exists());
+    drop(store);
+    let store = reopen(folder.path(), &options(u64::MAX));
+    let refused = store.commit(batch([delete("b")])).await.unwrap_err();
+    assert!(matches!(refused, CommitError::StorageFull(_)), "{refused}");
+    assert!(!ballast.exists());
+    assert_eq!(contents(&store).await.len(), 1);
+}

@@ -9,6 +9,8 @@ use super::*;
 
 const FOLDER: &str = "LISTWATCH_TEST_FOLDER";
 const ABORT_AT: &str = "LISTWATCH_TEST_ABORT_AT";
+/// A child that never comes to the step where it is to abort ends all the same.
+const MOST_ACKNOWLEDGED: usize = 200_000;
 
 fn options() -> StoreOptions {
     StoreOptions {
@@ -74,7 +76,7 @@ fn start(folder: &Path, abort_at: Option<&str>) -> Child {
         ])
         .env(FOLDER, folder)
         .stdout(Stdio::piped())
-        .stderr(Stdio::null());
+        .stderr(Stdio::piped());
     if let Some(step) = abort_at {
         command.env(ABORT_AT, step);
     }
@@ -107,11 +109,16 @@ fn run(folder: &Path, kill_after: Option<usize>, abort_at: Option<&str>) -> Ackn
             *newest = (revision, value.to_owned());
         }
         count += 1;
-        if kill_after == Some(count) {
+        if kill_after == Some(count) || count == MOST_ACKNOWLEDGED {
             child.kill().unwrap();
         }
     }
-    child.wait().unwrap();
+    let ended = child.wait_with_output().unwrap();
+    if let Some(step) = abort_at {
+        let last_words = String::from_utf8_lossy(&ended.stderr);
+        let aborted = last_words.contains(&format!("aborts at {step}\n"));
+        assert!(aborted, "not at {step}, but {}: {last_words}", ended.status);
+    }
     assert!(count > 0, "the child did nothing");
     acknowledged
 }

@@ -24,7 +24,7 @@ use super::*;
 use crate::{clock::Clock, limits::LETTING_GO};
 
 /// Everything that exists now, as (name, value).
-async fn contents(store: &dyn Store) -> Vec<(String, Vec<u8>)> {
+pub(super) async fn contents(store: &dyn Store) -> Vec<(String, Vec<u8>)> {
     let at = store.progress().revision;
     let mut range = all_pods();
     let mut all = Vec::new();
@@ -40,7 +40,7 @@ async fn contents(store: &dyn Store) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Opens a store whose last user may still be letting go of it.
-fn reopen(folder: &Path, options: &StoreOptions) -> SledStore {
+pub(super) fn reopen(folder: &Path, options: &StoreOptions) -> SledStore {
     SledStore::open(folder, options.clone()).unwrap()
 }
 
@@ -82,23 +82,23 @@ fn segment(store: &Path, number: u64) -> sled::Db {
 
 /// A clock that stands still until it is moved.
 #[derive(Clone)]
-struct TestClock(Arc<AtomicU64>);
+pub(super) struct TestClock(Arc<AtomicU64>);
 
 impl TestClock {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(Arc::new(AtomicU64::new(1_700_000_000_000)))
     }
 
-    fn now(&self) -> SystemTime {
+    pub(super) fn now(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(self.0.load(Ordering::SeqCst))
     }
 
-    fn advance(&self, by: Duration) {
+    pub(super) fn advance(&self, by: Duration) {
         let by = u64::try_from(by.as_millis()).unwrap();
         self.0.fetch_add(by, Ordering::SeqCst);
     }
 
-    fn options(&self) -> StoreOptions {
+    pub(super) fn options(&self) -> StoreOptions {
         let clock = self.clone();
         StoreOptions {
             clock: Clock::new(move || clock.now()),
@@ -110,18 +110,18 @@ impl TestClock {
     }
 }
 
-fn key(name: &str) -> Key {
+pub(super) fn key(name: &str) -> Key {
     Key::new("pods", "default", name).unwrap()
 }
 
-fn content(value: &str) -> Content {
+pub(super) fn content(value: &str) -> Content {
     Content {
         value: bytes::Bytes::copy_from_slice(value.as_bytes()),
         ..Content::default()
     }
 }
 
-fn put(name: &str, value: &str) -> Operation {
+pub(super) fn put(name: &str, value: &str) -> Operation {
     put_if(name, value, PutCondition::Any)
 }
 
@@ -133,7 +133,7 @@ fn put_if(name: &str, value: &str, condition: PutCondition) -> Operation {
     }
 }
 
-fn delete(name: &str) -> Operation {
+pub(super) fn delete(name: &str) -> Operation {
     Operation::Delete {
         key: key(name),
         if_revision: None,
@@ -143,7 +143,7 @@ fn delete(name: &str) -> Operation {
     }
 }
 
-fn batch(operations: impl IntoIterator<Item = Operation>) -> WriteBatch {
+pub(super) fn batch(operations: impl IntoIterator<Item = Operation>) -> WriteBatch {
     WriteBatch {
         operations: operations.into_iter().collect(),
         request: None,
@@ -151,7 +151,18 @@ fn batch(operations: impl IntoIterator<Item = Operation>) -> WriteBatch {
     }
 }
 
-async fn write(store: &dyn Store, operation: Operation) -> Committed {
+pub(super) fn request(id: &str, operation: Operation) -> WriteBatch {
+    WriteBatch {
+        operations: vec![operation],
+        request: Some(RequestId {
+            id: id.into(),
+            fingerprint: 1,
+        }),
+        ..WriteBatch::default()
+    }
+}
+
+pub(super) async fn write(store: &dyn Store, operation: Operation) -> Committed {
     store.commit(batch([operation])).await.unwrap()
 }
 
@@ -160,15 +171,15 @@ const PAGE: PageLimit = PageLimit {
     bytes: 1 << 20,
 };
 
-fn r(number: u64) -> Revision {
+pub(super) fn r(number: u64) -> Revision {
     Revision::new(number)
 }
 
-fn pods() -> Collection {
+pub(super) fn pods() -> Collection {
     Collection::new("pods").unwrap()
 }
 
-fn all_pods() -> KeyRange {
+pub(super) fn all_pods() -> KeyRange {
     KeyRange {
         collection: pods(),
         namespace: None,

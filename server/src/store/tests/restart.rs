@@ -4,17 +4,6 @@ use std::fs;
 
 use super::*;
 
-fn request(id: &str, operation: Operation) -> WriteBatch {
-    WriteBatch {
-        operations: vec![operation],
-        request: Some(RequestId {
-            id: id.into(),
-            fingerprint: 1,
-        }),
-        ..WriteBatch::default()
-    }
-}
-
 #[tokio::test]
 async fn a_store_dropped_without_close_opens_with_everything() {
     let folder = tempfile::tempdir().unwrap();
