@@ -256,7 +256,7 @@ async fn after_a_lack_of_room_writes_come_back_by_themselves() {
     assert_eq!(client.status().await.unwrap().revision, revision);
 }
 
-/// A new segment and a new manifest, each step of which fails once.
+/// A new segment and a new manifest, each step of which fails, once or from then on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_segment_that_cannot_be_begun_loses_nothing_and_the_folder_opens() {
     let value = "x".repeat(20_000);
@@ -268,6 +268,8 @@ async fn a_segment_that_cannot_be_begun_loses_nothing_and_the_folder_opens() {
         // renamed.
         ("fsync of the folder", "fsync:error=EIO:when=1"),
         ("fsync of the folder", "fsync:error=EIO:when=2"),
+        // From then on always: what was renamed is not replaced by the next write either.
+        ("fsync of the folder", "fsync:error=EIO:when=2+"),
         ("rename", "rename:error=EIO"),
     ] {
         let mut disk = Disk::start(&["--segment-size", "256KiB"]).await;
