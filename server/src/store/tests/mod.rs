@@ -2,10 +2,13 @@
 
 mod conformance;
 mod damage;
+mod figures;
 mod full_disk;
 mod kill;
 mod model;
+mod pages;
 mod restart;
+mod scripted;
 mod unfinished;
 
 use std::{
