@@ -7,6 +7,7 @@ use super::{
 
 every_store!(
     a_page_is_full_at_just_the_bytes_that_were_asked_for,
+    a_limit_may_be_as_large_as_can_be_said,
     a_name_that_is_the_prefix_comes_once_and_the_namespace_ends,
     a_chunk_of_the_log_ends_at_either_limit_and_with_a_whole_commit,
     a_net_difference_in_bytes_splits_no_revision,
@@ -61,6 +62,25 @@ async fn a_page_is_full_at_just_the_bytes_that_were_asked_for(fixture: &dyn Fixt
         assert_eq!(page.objects.len(), objects, "of {bytes} bytes");
         let last = (objects < 3).then(|| page.objects[objects - 1].key.object.clone());
         assert_eq!(page.next, last, "after {bytes} bytes");
+    }
+}
+
+async fn a_limit_may_be_as_large_as_can_be_said(fixture: &dyn Fixture) {
+    let store = fixture.open(TestClock::new().options());
+    for name in ["a", "b"] {
+        write(&*store, put(name, "1")).await;
+    }
+    let limit = PageLimit {
+        items: usize::MAX,
+        bytes: usize::MAX,
+    };
+    let page = store.list(&all_pods(), r(2), limit).await.unwrap();
+    assert_eq!((page.objects.len(), page.next), (2, None));
+    for collection in [None, Some(pods())] {
+        let collection = collection.as_ref();
+        let log = store.read_log(collection, r(0), limit).await.unwrap();
+        let net = store.changes_since(collection, r(0), limit).await.unwrap();
+        assert_eq!((revisions(&log), revisions(&net)), (vec![1, 2], vec![1, 2]));
     }
 }
 
@@ -167,7 +187,9 @@ async fn a_net_difference_over_collections_leaves_none_out(fixture: &dyn Fixture
     ] {
         write(&*store, put_in(collection, "default", name)).await;
     }
-    for items in 1..=7 {
+    let both = ["pods", "nodes"].map(|collection| put_in(collection, "default", "z"));
+    store.commit(batch(both)).await.unwrap();
+    for items in 1..=8 {
         for tombstones in [true, false] {
             let limit = PageLimit {
                 items,
@@ -187,8 +209,8 @@ async fn a_net_difference_over_collections_leaves_none_out(fixture: &dyn Fixture
                     break;
                 }
             }
-            assert_eq!(found, [1, 2, 3, 4, 5, 6], "{items} at a time");
-            assert_eq!(at, r(6));
+            assert_eq!(found, [1, 2, 3, 4, 5, 6, 7, 7], "{items} at a time");
+            assert_eq!(at, r(7));
         }
     }
 }
