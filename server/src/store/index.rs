@@ -246,9 +246,9 @@ impl Index {
             }
         };
         for (seen, (name, known)) in collection.keys.range((start, Bound::Unbounded)).enumerate() {
+            // From the first name that can begin so on, those that do are together.
             if let Some(namespace) = &range.namespace
-                && (name.namespace() != &**namespace
-                    || (name.name() > prefix && !name.name().starts_with(prefix)))
+                && (name.namespace() != &**namespace || !name.name().starts_with(prefix))
             {
                 return (names, Names::End);
             }
@@ -280,36 +280,26 @@ impl Index {
             if only.is_some_and(|only| only != name) {
                 continue;
             }
-            let mut taken = 0usize;
-            let mut last = Revision::ZERO;
             let range = (Bound::Excluded(Slot::after(after)), Bound::Unbounded);
-            for (slot, object) in collection.newest.range(range) {
-                if taken >= at_least && slot.revision != last {
-                    all = false;
-                    break;
-                }
-                if !tombstones && self.tombstones.contains_key(slot) {
-                    continue;
-                }
-                taken += 1;
-                last = slot.revision;
+            let newest = collection
+                .newest
+                .range(range)
+                .filter(|(slot, _)| tombstones || !self.tombstones.contains_key(*slot));
+            let (taken, whole) = whole_revisions(newest, |(slot, _)| slot.revision, at_least);
+            all &= whole;
+            found.extend(taken.into_iter().map(|(slot, object)| {
                 let key = Key {
                     collection: name.clone(),
                     object: object.clone(),
                 };
-                found.push((*slot, key));
-            }
+                (*slot, key)
+            }));
         }
+        // What a collection has given ends before what it has left, so the first of all that
+        // were given are the first of all.
         found.sort_unstable_by_key(|(slot, _)| *slot);
-        if found.len() > at_least {
-            let last = found
-                .get(at_least.saturating_sub(1))
-                .map(|(s, _)| s.revision);
-            let end = found.partition_point(|(s, _)| Some(s.revision) <= last);
-            all &= end == found.len();
-            found.truncate(end);
-        }
-        (found, all)
+        let (found, whole) = whole_revisions(found, |(slot, _)| slot.revision, at_least);
+        (found, all && whole)
     }
 
     /// How many newest versions are after a revision, counted up to a number, and how
@@ -341,17 +331,8 @@ impl Index {
         let start = collection
             .history
             .partition_point(|slot| slot.revision <= after);
-        let mut found: Vec<Slot> = Vec::new();
-        for slot in collection.history.range(start..) {
-            let whole = found
-                .last()
-                .is_some_and(|last| last.revision != slot.revision);
-            if found.len() >= at_least && whole {
-                return (found, false);
-            }
-            found.push(*slot);
-        }
-        (found, true)
+        let history = collection.history.range(start..).copied();
+        whole_revisions(history, |slot| slot.revision, at_least)
     }
 
     /// The revision of the newest deletion to forget at a compaction: too old, or too
@@ -400,8 +381,8 @@ impl Index {
                 index.history.pop_front();
             }
             let start = match cursor {
-                Some(key) if key.collection == first => Bound::Included(key.object.clone()),
-                _ => Bound::Unbounded,
+                Some(key) => Bound::Included(key.object.clone()),
+                None => Bound::Unbounded,
             };
             let mut gone = Vec::new();
             for (seen, (name, known)) in index.keys.range_mut((start, Bound::Unbounded)).enumerate()
@@ -424,11 +405,9 @@ impl Index {
                 {
                     drop += 1;
                 }
-                if drop > 0 {
-                    dropped.extend(known.older.drain(..drop).map(|v| v.dropped()));
-                    if known.older.is_empty() {
-                        known.older = Vec::new();
-                    }
+                dropped.extend(known.older.drain(..drop).map(|v| v.dropped()));
+                if known.older.is_empty() {
+                    known.older = Vec::new();
                 }
                 if newest_is_below
                     && known.newest.is_tombstone()
@@ -480,3 +459,26 @@ impl Index {
             .collect()
     }
 }
+
+/// Takes from a sequence in revision order until there are at least so many, and all of the
+/// last one's revision. The second value: whether that was all.
+fn whole_revisions<T>(
+    all: impl IntoIterator<Item = T>,
+    revision: impl Fn(&T) -> Revision,
+    at_least: usize,
+) -> (Vec<T>, bool) {
+    let mut taken: Vec<T> = Vec::new();
+    for next in all {
+        let begins = taken
+            .last()
+            .is_some_and(|last| revision(last) != revision(&next));
+        if begins && taken.len() >= at_least {
+            return (taken, false);
+        }
+        taken.push(next);
+    }
+    (taken, true)
+}
+
+#[cfg(test)]
+mod tests;

@@ -144,3 +144,81 @@ pub(super) trait Log: Send + Sync + 'static {
     /// Flushes and releases files.
     fn close(&self);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::{
+        super::{Content, RequestId, Uid, replay::Outcome},
+        *,
+    };
+
+    fn entry(key: [&str; 3], content: Content) -> Entry {
+        let key = Key::new(key[0], key[1], key[2]).unwrap();
+        let revision = Revision::new(1);
+        let time = SystemTime::UNIX_EPOCH;
+        Entry {
+            slot: Slot::first(revision),
+            change: Change::Created,
+            object: Arc::new(Object::new(key, Uid(1), revision, revision, time, content)),
+            previous_revision: None,
+            request: None,
+            trace: None,
+        }
+    }
+
+    fn request(id: &str, outcomes: usize) -> Option<Arc<Request>> {
+        let outcome = Outcome {
+            uid: Uid(1),
+            revision: Revision::new(1),
+            create_revision: Revision::new(1),
+        };
+        let fingerprint = 1;
+        Some(Arc::new(Request {
+            id: RequestId {
+                id: id.into(),
+                fingerprint,
+            },
+            outcomes: vec![Some(outcome); outcomes],
+        }))
+    }
+
+    /// Quotas, segments and pages are counted in these.
+    #[test]
+    fn an_entry_counts_every_byte_that_it_holds() {
+        let bare = || entry(["c", "", "n"], Content::default());
+        let base = bare().size();
+        assert!(base > 0);
+        let with = |change: &dyn Fn(&mut Content)| {
+            let mut content = Content::default();
+            change(&mut content);
+            entry(["c", "", "n"], content).size() - base
+        };
+        let named = |key| entry(key, Content::default()).size() - base;
+        assert_eq!(named(["c234", "", "n"]), 3);
+        assert_eq!(named(["c", "ns", "n"]), 2);
+        assert_eq!(named(["c", "", "n2345"]), 4);
+        assert_eq!(with(&|c| c.content_type = "json".into()), 4);
+        assert_eq!(with(&|c| c.value = vec![0; 1000].into()), 1000);
+        let label = |c: &mut Content, k: &str, v: &str| c.labels.insert(k.into(), v.into());
+        // Each with its lengths.
+        assert_eq!(with(&|c| drop(label(c, "key", "value"))), 3 + 5 + 8);
+        let two = |c: &mut Content| {
+            label(c, "key", "value");
+            label(c, "k", "");
+        };
+        assert_eq!(with(&two), 3 + 5 + 8 + 1 + 8);
+
+        let asked = |id, outcomes| Entry {
+            request: request(id, outcomes),
+            ..bare()
+        };
+        let one = asked("x", 1).size();
+        assert!(one > base);
+        assert_eq!(asked("x234", 1).size() - one, 3);
+        // A uid, two revisions, and their framing.
+        assert_eq!(asked("x", 2).size() - one, 16 + 8 + 8 + 4);
+        assert_eq!(asked("x", 4).size() - one, 3 * 36);
+    }
+}

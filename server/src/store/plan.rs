@@ -29,7 +29,6 @@ pub(super) struct Group {
     pub(super) revision: Revision,
     pub(super) time: SystemTime,
     pub(super) entries: Vec<Entry>,
-    pub(super) bytes: usize,
     /// Names that the group changes; `None`: deleted.
     touched: HashMap<Key, Option<Current>>,
     /// Answers with a request id, remembered once they are durable.
@@ -80,7 +79,6 @@ impl Planner {
             revision,
             time: self.last_time,
             entries: Vec::new(),
-            bytes: 0,
             touched: HashMap::new(),
             requests: Vec::new(),
             room,
@@ -203,7 +201,6 @@ impl Group {
             }
             self.requests.push((request, self.revision));
         }
-        self.bytes += entries.iter().map(|e| e.size() as usize).sum::<usize>();
         self.entries.extend(entries);
         self.touched.extend(now);
         Committed {

@@ -80,7 +80,8 @@ impl<L: Log> Core<L> {
         let items = limit.items.max(1);
         loop {
             // One more than fits tells whether there is a next page.
-            let want = (items + 1 - objects.len()).min(INDEX_SLICE_NAMES);
+            let left = items.saturating_sub(objects.len());
+            let want = left.saturating_add(1).min(INDEX_SLICE_NAMES);
             let (names, end) =
                 self.state
                     .read()

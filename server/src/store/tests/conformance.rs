@@ -16,7 +16,7 @@ impl Fixture for Memory {
 }
 
 /// A store on disk, in a folder that goes with the fixture.
-struct Sled(tempfile::TempDir);
+pub(super) struct Sled(pub(super) tempfile::TempDir);
 
 impl Fixture for Sled {
     fn open(&self, options: StoreOptions) -> Arc<dyn Store> {
@@ -29,17 +29,19 @@ macro_rules! every_store {
         mod memory {
             $(#[tokio::test]
             async fn $case() {
-                super::$case(&super::Memory).await;
+                super::$case(&$crate::store::tests::conformance::Memory).await;
             })*
         }
         mod sled {
             $(#[tokio::test]
             async fn $case() {
-                super::$case(&super::Sled(tempfile::tempdir().unwrap())).await;
+                let folder = tempfile::tempdir().unwrap();
+                super::$case(&$crate::store::tests::conformance::Sled(folder)).await;
             })*
         }
     };
 }
+pub(super) use every_store;
 
 every_store!(
     a_batch_takes_one_revision_and_its_events_stay_together,
@@ -71,7 +73,7 @@ async fn value(store: &dyn Store, name: &str, at: u64) -> Option<String> {
 }
 
 /// Events as (revision, name, sign) for short comparisons.
-fn brief(chunk: &LogChunk) -> Vec<(u64, String, char)> {
+pub(super) fn brief(chunk: &LogChunk) -> Vec<(u64, String, char)> {
     chunk
         .commits
         .iter()
@@ -539,7 +541,7 @@ async fn a_repeated_request_id_gives_the_first_answer(fixture: &dyn Fixture) {
     assert!(matches!(late, Err(CommitError::Exists { .. })));
 }
 
-fn put_until(name: &str, time: SystemTime) -> Operation {
+pub(super) fn put_until(name: &str, time: SystemTime) -> Operation {
     Operation::Put {
         key: key(name),
         condition: PutCondition::Any,

@@ -2,11 +2,14 @@
 
 mod conformance;
 mod damage;
+mod figures;
 mod full_disk;
 mod kill;
 mod model;
+mod pages;
 mod repair;
 mod restart;
+mod scripted;
 mod unfinished;
 
 use std::{
