@@ -21,7 +21,7 @@ use self::{
 use crate::harness::{
     Harness, daemon,
     daemon::{Daemon, free_address},
-    key, put, reason, remove, resource, watch,
+    key, put, reason, remove, resource, uncached, watch,
 };
 
 #[tokio::test]
@@ -60,6 +60,31 @@ async fn quilkin_263_ten_thousand_collection_names_leave_the_number_of_series_bo
     let scrape = until(&harness, |scrape| closed(scrape) == 300.0).await;
     assert_eq!(scrape.sum("lw_watches", &[]), 0.0);
     assert_eq!(scrape.sum("lw_watches_opened_total", &[]), 300.0);
+}
+
+#[tokio::test]
+async fn watches_are_counted_by_where_they_stand_until_they_end() {
+    // What has no cache is read from the log, change by change.
+    let harness = Harness::with(uncached(), StoreOptions::default()).await;
+    let mut watches = Vec::new();
+    for (collection, state) in [("pods", "lagging"), ("nodes", "live")] {
+        harness.put(collection, "a", "1").await;
+        let mut watch = harness.watch_all(collection).await;
+        watch.until(BookmarkKind::InitialStateEnd).await;
+        let last = harness.put(collection, "a", "2").await;
+        watch.through(last.revision).await;
+        watches.push(watch);
+        let stands = |scrape: &Scrape| {
+            scrape.sum(
+                "lw_watches",
+                &[("collection", collection), ("state", state)],
+            )
+        };
+        let scrape = until(&harness, |scrape| stands(scrape) == 1.0).await;
+        assert_eq!(scrape.sum("lw_watches", &[("collection", collection)]), 1.0);
+    }
+    drop(watches);
+    until(&harness, |scrape| scrape.sum("lw_watches", &[]) == 0.0).await;
 }
 
 /// Asks again until it is so: what ends on the other side of a connection ends in time.

@@ -8,16 +8,17 @@ use std::{
 
 use super::{
     Backlog, CollectionHub, Hub, HubError, Position, Whereabouts,
+    chunk::{fit, share},
     delivery::{self, Delivery, DeliveryKind},
     figures::{CollectionFigures, HubFigures, Standing},
     interest::Filed,
     snapshot::StateReader,
-    window::{SharedCommit, WindowRead, response_weight},
+    window::{SharedCommit, WindowRead},
 };
 use crate::{
     limits::LATEST_BACKLOG_RESPONSES,
     selector::Selector,
-    store::{Commit, LogChunk, Object, PageLimit, Revision, StoreError},
+    store::{Object, PageLimit, Revision, StoreError},
     sync::atomic::Ordering,
 };
 
@@ -611,28 +612,5 @@ fn standing(phase: &Phase, last_read_hit: Option<bool>) -> Standing {
         Phase::Net { .. } | Phase::Manifest { .. } => Standing::CatchingUp,
         Phase::Live if last_read_hit == Some(false) => Standing::Lagging,
         Phase::Live => Standing::Live,
-    }
-}
-
-/// Commits from the store as those of a window.
-fn share(commits: Vec<Arc<Commit>>) -> Vec<Arc<SharedCommit>> {
-    let own = |commit| SharedCommit::new(Arc::unwrap_or_clone(commit));
-    commits.into_iter().map(own).collect()
-}
-
-/// Cuts a chunk to what fits one response: whole commits, at least one. The rest is read
-/// again by the next step.
-fn fit(chunk: &mut LogChunk, limit: PageLimit) {
-    let mut bytes = 0;
-    let fits = chunk.commits.iter().position(|commit| {
-        let first = bytes == 0;
-        bytes += response_weight(commit);
-        !first && bytes > limit.bytes
-    });
-    if let Some(count) = fits {
-        chunk.commits.truncate(count);
-        if let Some(last) = chunk.commits.last() {
-            chunk.scanned_to = last.revision;
-        }
     }
 }

@@ -6,6 +6,7 @@
 //! behind. Nothing is queued per watcher.
 
 mod backlog;
+mod chunk;
 mod cursor;
 mod delivery;
 mod figures;

@@ -535,6 +535,11 @@ mod tests {
         assert_eq!(full(&with_seventh(5)), (8, 8), "it is as old as the span");
         assert_eq!(full(&with_seventh(4)), (4, 4), "it is older");
         assert_eq!(full(&with_seventh(6)), (8, 8));
+        // Of seventeen it is the thirteenth; half of sixteen is eight.
+        let mut times = [0; 17];
+        times[13..].fill(20);
+        times[12] = 9;
+        assert_eq!(full(&times), (8, 8));
         // It is never smaller than it has to be, and never larger than it may.
         assert_eq!(full(&[0, 0, 0, 0, 99, 200, 300]), (4, 4));
         let mut history = History::new(4, 10);
