@@ -14,6 +14,8 @@ mod open_watches;
 mod read_promises;
 mod resume_promises;
 mod simulation;
+mod stalled_readers;
 mod validator;
+mod watch_many;
 mod watch_options;
 mod watch_promises;

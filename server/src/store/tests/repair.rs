@@ -15,8 +15,12 @@ fn options() -> StoreOptions {
 
 /// A store whose first segment is sealed and whose last is not. How many records each has.
 async fn make(folder: &Path) -> Vec<usize> {
+    make_of(folder, "x").await
+}
+
+async fn make_of(folder: &Path, letter: &str) -> Vec<usize> {
     let store = reopen(folder, &options());
-    let value = "x".repeat(30 << 10);
+    let value = letter.repeat(30 << 10);
     for i in 0..100 {
         write(&store, put(&format!("o{}", i % 50), &format!("{i}{value}"))).await;
     }
@@ -138,6 +142,25 @@ async fn a_repair_says_when_the_newest_write_is_lost() {
     let found = contents(&store).await;
     let older = found.iter().find(|(name, _)| name == "o49").unwrap();
     assert!(older.1.starts_with(b"49x"), "the version before");
+}
+
+#[tokio::test]
+async fn a_record_of_another_store_in_the_place_of_ours_is_damage() {
+    let (ours, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    make_of(ours.path(), "x").await;
+    make_of(other.path(), "y").await;
+    let key = &keys(ours.path(), 1)[1];
+    let theirs = segment(other.path(), 1).get(key).unwrap().unwrap();
+    {
+        let tree = segment(ours.path(), 1);
+        let written = tree.insert(key, &theirs).unwrap().unwrap();
+        // It is whole, and as long: only what it holds is another's.
+        assert_eq!(written.len(), theirs.len());
+        assert_ne!(written, theirs);
+        tree.flush().unwrap();
+    }
+    let error = SledStore::open(ours.path(), options()).unwrap_err();
+    assert!(matches!(error, StoreError::Damaged(_)), "{error}");
 }
 
 fn parts(folder: &Path) -> Vec<String> {
