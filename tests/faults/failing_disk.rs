@@ -225,6 +225,8 @@ async fn after_a_failed_write_reads_go_on_and_nothing_is_acknowledged() {
     failing.end();
     let refused = disk.put("b", "x").await.unwrap_err();
     assert_eq!(reason(&refused), "NOT_READY", "{refused}");
+    assert!(refused.message().contains("started again"), "{refused}");
+    assert_eq!(disk.probe("/livez").await.0, 503);
     let (revision, objects) = disk.list().await;
     assert_eq!((revision, objects[0].2.as_str()), (before, "old"));
     disk.restart().await;

@@ -13,7 +13,7 @@ fn options() -> StoreOptions {
     }
 }
 
-/// A store whose first segment is sealed and whose last is not. How many records each has.
+/// A store of three segments or more, all but the last of them sealed. How many records each has.
 async fn make(folder: &Path) -> Vec<usize> {
     make_of(folder, "x").await
 }
@@ -21,7 +21,7 @@ async fn make(folder: &Path) -> Vec<usize> {
 async fn make_of(folder: &Path, letter: &str) -> Vec<usize> {
     let store = reopen(folder, &options());
     let value = letter.repeat(30 << 10);
-    for i in 0..100 {
+    for i in 0..150 {
         write(&store, put(&format!("o{}", i % 50), &format!("{i}{value}"))).await;
     }
     store.close().await;
@@ -31,7 +31,7 @@ async fn make_of(folder: &Path, letter: &str) -> Vec<usize> {
         .take_while(|number| folder.join(format!("seg-{number}")).exists())
         .map(count)
         .collect();
-    assert!(counts.len() > 1, "{counts:?}");
+    assert!(counts.len() > 2, "{counts:?}");
     counts
 }
 
@@ -85,18 +85,19 @@ async fn a_repair_of_what_is_whole_reads_all_of_it_and_names_no_loss() {
 
 #[tokio::test]
 async fn a_repair_counts_what_it_reads_and_names_what_it_cannot() {
-    for lost in [1, 3, 4, 7] {
+    for (number, lost) in [(1, 1), (2, 3), (1, 4), (2, 7)] {
         let folder = tempfile::tempdir().unwrap();
         let counts = make(folder.path()).await;
-        let mut events = keys(folder.path(), 1);
+        let at = usize::try_from(number).unwrap() - 1;
+        let mut events = keys(folder.path(), number);
         events.dedup_by_key(|key| revision_of(key));
-        let parts = counts[0] / events.len();
+        let parts = counts[at] / events.len();
         assert!(parts > 1, "each is in several records");
         // Any of its records makes an event unreadable.
         for (part, key) in events[..lost].iter().enumerate() {
             let mut key = key.clone();
             *key.last_mut().unwrap() = u8::try_from(part % parts).unwrap();
-            spoil(folder.path(), 1, &key);
+            spoil(folder.path(), number, &key);
         }
         let report = SledStore::repair(folder.path(), &options()).unwrap();
         let records: usize = counts.iter().sum();
@@ -109,15 +110,28 @@ async fn a_repair_counts_what_it_reads_and_names_what_it_cannot() {
         }
         let mut expected = Vec::new();
         if lost > 3 {
-            expected.push(format!("segment 1: {lost} events are unreadable"));
+            expected.push(format!("segment {number}: {lost} events are unreadable"));
         }
-        let written = counts[0];
+        let written = counts[at];
         expected.push(format!(
-            "segment 1: records are missing, of {written} written"
+            "segment {number}: records are missing, of {written} written"
         ));
         expected.push(IN_DOUBT.to_owned());
         assert_eq!(rest, expected, "{lost}");
     }
+}
+
+#[tokio::test]
+async fn a_repair_names_a_segment_that_is_gone_and_reads_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let counts = make(folder.path()).await;
+    fs::remove_dir_all(folder.path().join("seg-2")).unwrap();
+    let report = SledStore::repair(folder.path(), &options()).unwrap();
+    let loss = &report.losses[0];
+    let start = "segment 2: 0 records were readable, then: ";
+    assert!(loss.starts_with(start), "{loss}");
+    let read = counts.iter().sum::<usize>() - counts[1];
+    assert_eq!(report.records_read, read as u64);
 }
 
 #[tokio::test]
@@ -126,22 +140,22 @@ async fn a_repair_says_when_the_newest_write_is_lost() {
     let counts = make(folder.path()).await;
     let written = counts.len() as u64;
     let last = keys(folder.path(), written).pop().unwrap();
-    assert_eq!(revision_of(&last), 100);
+    assert_eq!(revision_of(&last), 150);
     spoil(folder.path(), written, &last);
     let report = SledStore::repair(folder.path(), &options()).unwrap();
     let expected = [
-        "the newest record found is of revision 99; 100 was acknowledged",
+        "the newest record found is of revision 149; 150 was acknowledged",
         IN_DOUBT,
     ];
     assert_eq!(report.losses[1..], expected);
     // What was acknowledged is not given to another write.
-    assert_eq!(report.revision.get(), 100);
+    assert_eq!(report.revision.get(), 150);
     let store = reopen(folder.path(), &options());
     let done = write(&store, put("next", "1")).await;
-    assert_eq!(done.revision.get(), 101);
+    assert_eq!(done.revision.get(), 151);
     let found = contents(&store).await;
     let older = found.iter().find(|(name, _)| name == "o49").unwrap();
-    assert!(older.1.starts_with(b"49x"), "the version before");
+    assert!(older.1.starts_with(b"99x"), "the version before");
 }
 
 #[tokio::test]
