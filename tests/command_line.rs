@@ -145,6 +145,20 @@ async fn what_is_printed_can_be_applied_again_and_a_backup_comes_back() {
 
     let backup = folder.path().join("backup");
     ok(address, &["export", backup.to_str().unwrap()]);
+    let pipe = folder.path().join("pipe");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let refused = run(address, &["export", pipe.to_str().unwrap()]);
+    let said = text(&refused.stderr);
+    assert!(
+        !refused.status.success() && said.contains("no file"),
+        "{said}"
+    );
     let other = Daemon::start(&folder.path().join("other"), &free_address(), &[]).await;
     ok(&other.address, &["import", backup.to_str().unwrap()]);
     for collection in ["pods", "deployments.apps", "namespaces"] {

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
+    os::unix::fs::FileTypeExt as _,
     path::Path,
     process::Command,
     sync::{
@@ -323,6 +324,26 @@ async fn a_restored_backup_has_the_objects_and_another_store_id() {
         "--data-dir".as_ref(),
         data.as_ref(),
     ]);
+    // What is no file is written by nobody, and not replaced.
+    let pipe = folder.path().join("pipe");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let refused = Command::new(binary("listwatchd"))
+        .args(["export".as_ref(), pipe.as_os_str(), "--data-dir".as_ref()])
+        .arg(&data)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        !refused.status.success() && said.contains("no file"),
+        "{said}"
+    );
+    assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
     run(&[
         "import".as_ref(),
         backup.as_ref(),

@@ -40,6 +40,12 @@ pub(super) async fn run(
         complain(&format!("exported {count} objects"));
         return Ok(());
     }
+    // A device would be replaced, not written.
+    if fs::metadata(&args.file).is_ok_and(|there| !there.is_file()) {
+        let why = "it is there and is no file: name another, or - for standard output";
+        let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, why);
+        return Err(CommandError::file(args.file.display(), error));
+    }
     let mut partial = OsString::from(&args.file);
     partial.push(".partial");
     let partial = PathBuf::from(partial);

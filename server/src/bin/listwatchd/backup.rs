@@ -40,6 +40,11 @@ pub(crate) async fn export(task: Export, flags: Serve) -> Result<(), String> {
 
 /// Under its name only once it is whole and on disk.
 async fn whole_file(store: Arc<dyn Store>, path: &Path) -> Result<u64, backup::BackupError> {
+    // A device would be replaced, not written.
+    if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        let why = "it is there and is no file: name another, or - for standard output";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why).into());
+    }
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
     let file = File::create(&partial)?;

@@ -25,7 +25,7 @@ use super::{
     manifest::{self, Manifest, SegmentEntry},
     manifest_of,
     record::Stored,
-    repair,
+    repair, room,
     segment::{self, Segment, Tally},
 };
 use crate::store::{
@@ -60,6 +60,7 @@ impl SledStore {
         fs::create_dir_all(folder).map_err(|error| io_error("creating", folder, &error))?;
         let lock = folder::lock(folder)?;
         repair::check_finished(folder)?;
+        make_room(folder, &options);
         let mut random = random(options.seed);
         let manifest = match Manifest::read(folder)? {
             Some(manifest) => manifest,
@@ -85,6 +86,15 @@ impl SledStore {
         LogStore::threaded(core, random, replays)
             .map(Self)
             .map_err(|error| io_error("starting threads for", folder, &error))
+    }
+}
+
+/// Gives the ballast back where a full disk would let no segment be opened. It is set aside again
+/// when there is room to spare.
+pub(super) fn make_room(folder: &Path, options: &StoreOptions) {
+    let step = segment::page_segment_bytes(options.segment_bytes);
+    if folder::free_bytes(folder).is_some_and(|free| !room::opens_segment(free, step)) {
+        Ballast::new(folder, options.ballast_bytes).release();
     }
 }
 

@@ -15,6 +15,7 @@ use super::{
     folder::{self, io_error, remove_file, sync_folder, write_synced},
     head::{self, Head},
     manifest::{self, Manifest, SegmentEntry},
+    opening,
     record::Stored,
     restore,
     segment::{self, Segment},
@@ -63,8 +64,10 @@ impl SledStore {
         let folder = path.as_ref();
         let _lock = folder::lock(folder)?;
         let repairing = folder.join(REPAIRING);
+        opening::make_room(folder, options);
         let mut report = RepairReport::default();
         if repairing.join(READY).exists() {
+            report = read_report(&repairing.join(READY))?;
             report
                 .losses
                 .push("an earlier repair was interrupted and is finished now".into());
@@ -78,12 +81,40 @@ impl SledStore {
             let id = new_store_id(&mut random(options.seed));
             let objects = objects.into_iter().map(Ok::<_, StoreError>);
             restore::write(&repairing, id, options, report.revision, objects)?;
-            write_synced(&repairing.join(READY), b"")?;
+            write_synced(&repairing.join(READY), &report_text(&report))?;
             sync_folder(&repairing)?;
         }
         report.kept = swap(folder, &repairing, options)?;
         Ok(report)
     }
+}
+
+/// What was found, a line each: for the repair that finishes an interrupted one.
+fn report_text(report: &RepairReport) -> Vec<u8> {
+    let (objects, revision, read) = (report.objects, report.revision, report.records_read);
+    let mut text = format!("{objects} {} {read}\n", revision.get());
+    for loss in &report.losses {
+        text.push_str(&loss.replace('\n', " "));
+        text.push('\n');
+    }
+    text.into_bytes()
+}
+
+/// What it does not say is as if nothing had been found: the new store is there all the same.
+fn read_report(path: &Path) -> Result<RepairReport, StoreError> {
+    let text = fs::read(path).map_err(|error| io_error("reading", path, &error))?;
+    let text = String::from_utf8_lossy(&text);
+    let mut lines = text.lines();
+    let figures = lines.next().unwrap_or_default().split(' ');
+    let mut figures = figures.map(|figure| figure.parse().unwrap_or_default());
+    let mut next = || figures.next().unwrap_or_default();
+    Ok(RepairReport {
+        objects: next(),
+        revision: Revision::new(next()),
+        records_read: next(),
+        losses: lines.map(str::to_owned).collect(),
+        kept: PathBuf::new(),
+    })
 }
 
 /// Whoever opens what a repair is about to replace would lose what is written from then on.

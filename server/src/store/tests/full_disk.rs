@@ -85,6 +85,47 @@ async fn etcd_9992_puts_are_refused_before_the_disk_is_full_and_come_back() {
     write(&store, put("o0", &value)).await;
 }
 
+/// Another program fills the disk while nothing runs: what the ballast is for.
+#[tokio::test]
+async fn a_store_on_a_disk_without_any_room_opens_and_is_repaired_by_its_ballast() {
+    let disk = SmallDisk::mount(96 * MIB);
+    let folder = disk.path().join("data");
+    let options = StoreOptions {
+        segment_bytes: 4 * MIB,
+        ballast_bytes: 16 * MIB,
+        ..TestClock::new().options()
+    };
+    let store = reopen(&folder, &options);
+    for n in 0..100 {
+        let value = "x".repeat(100 << 10);
+        write(&store, put(&format!("o{}", n % 8), &value)).await;
+    }
+    let all = contents(&store).await;
+    store.close().await;
+    drop(store);
+    let fill = || {
+        assert!(folder.join("BALLAST").exists());
+        let mut hog = fs::File::create(disk.path().join("hog")).unwrap();
+        let block = vec![1; 4096];
+        while std::io::Write::write_all(&mut hog, &block).is_ok() {}
+    };
+    fill();
+    let store = reopen(&folder, &options);
+    assert_eq!(contents(&store).await, all);
+    assert!(!folder.join("BALLAST").exists());
+    write(&store, delete("o0")).await;
+    let left = contents(&store).await;
+    store.close().await;
+    drop(store);
+    fs::remove_file(disk.path().join("hog")).unwrap();
+    // With room again it is set aside again.
+    reopen(&folder, &options).close().await;
+    fill();
+    let report = SledStore::repair(&folder, &options).unwrap();
+    assert_eq!(report.objects, left.len() as u64);
+    assert_eq!(contents(&reopen(&folder, &options)).await, left);
+}
+
 /// Another program fills the disk under us, so that a write of ours fails.
 #[tokio::test]
 async fn a_failed_write_stops_writing_but_not_reading_until_there_is_room() {
