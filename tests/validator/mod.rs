@@ -8,15 +8,15 @@
 //! | 3 | a (revision, key) comes at most once |
 //! | 4 | a revision's events are never split over two responses |
 //! | 5 | after a bookmark nothing at or below it, and no bookmark below what was sent |
-//! | 6 | the first event after R is the first of the model after R |
-//! | 7 | ADDED only if the key was not held, MODIFIED only if it was |
+//! | 6 | the first event after R is the first of the model after R; who resumes begins at R |
+//! | 7 | ADDED only if the key was not held, MODIFIED only if it was; each part of a stream has its types |
 //! | 8 | nothing missing and nothing extra |
 //! | 9 | the previous value is the model's |
 //! | 10 | a list is the model at its one revision, which is no older than what was acknowledged |
 //! | 11 | the initial state is the model at its bookmark |
 //! | 12 | a net difference or a manifest takes the model from S to R |
 //! | 13 | objects that start or stop matching are added or deleted, with the last matching state |
-//! | 14 | exact: OUT_OF_RANGE only if compacted, and never another way of catching up |
+//! | 14 | OUT_OF_RANGE, or another way of catching up, only if compacted, and not midway; exact: never another way |
 //!
 //! Checks 16 to 23, of every call against the log, are in [`calls`]; 15, 24 and 25, of the time
 //! as clients see it, in [`travel`].
@@ -32,7 +32,7 @@ mod calls_tests;
 mod tests;
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     fmt,
 };
 
@@ -178,6 +178,8 @@ struct Check<'a> {
     /// Live events since the last bookmark.
     pending: Vec<v1::WatchEvent>,
     any_live_event: bool,
+    /// The names of the live events of this response, and whether they are held after them.
+    touched: HashMap<Name, bool>,
     found: Vec<Violation>,
 }
 
@@ -197,6 +199,7 @@ impl<'a> Check<'a> {
             named: BTreeSet::new(),
             pending: Vec::new(),
             any_live_event: false,
+            touched: HashMap::new(),
             found: Vec::new(),
         }
     }
@@ -214,6 +217,7 @@ impl<'a> Check<'a> {
         for response in &self.recording.responses {
             self.response(response);
         }
+        self.after_the_last_bookmark();
         if let End::Failed(tonic::Code::OutOfRange, reason) = &self.recording.end
             && reason == "REVISION_COMPACTED"
         {
@@ -228,8 +232,24 @@ impl<'a> Check<'a> {
         }
     }
 
+    /// What came last was true as well, and all up to it had come.
+    fn after_the_last_bookmark(&mut self) {
+        let given = std::mem::take(&mut self.pending);
+        let last = given.last().and_then(|event| event.resource.as_ref());
+        let Some(last) = last.map(|resource| resource.revision) else {
+            return;
+        };
+        let expected = self.model.expected(&self.selector, self.promised, last);
+        if self.latest {
+            self.newest(&given, &expected, last);
+        } else {
+            self.every_change(&given, &expected);
+        }
+    }
+
     fn response(&mut self, response: &v1::WatchResponse) {
         let before = self.reached;
+        self.touched.clear();
         for event in &response.events {
             self.event(event, before);
         }
@@ -248,7 +268,21 @@ impl<'a> Check<'a> {
         if !matches_name(&self.selector, resource) || whole && !matches(&self.selector, resource) {
             self.say(1, format!("{name:?}@{revision} does not match"));
         }
-        match self.stage {
+        let stage = self.stage;
+        let fits = match stage {
+            Stage::Opened => true,
+            Stage::Initial => kind == EventType::Existing,
+            Stage::Manifest => matches!(kind, EventType::Unchanged | EventType::Upserted),
+            Stage::Net => matches!(kind, EventType::Upserted | EventType::Deleted),
+            Stage::Live => matches!(
+                kind,
+                EventType::Added | EventType::Modified | EventType::Deleted
+            ),
+        };
+        if !fits {
+            self.say(7, format!("{name:?}@{revision} is {kind:?} in {stage:?}"));
+        }
+        match stage {
             Stage::Opened => self.say(8, "an event before the first bookmark"),
             Stage::Initial | Stage::Manifest => {
                 if !self.named.insert(name.clone()) {
@@ -287,6 +321,16 @@ impl<'a> Check<'a> {
                         );
                     }
                     self.any_live_event = true;
+                    let held = self
+                        .touched
+                        .insert(name.clone(), kind != EventType::Deleted);
+                    let held = held.unwrap_or_else(|| self.copy.objects.contains_key(&name));
+                    if kind == EventType::Added && held || kind == EventType::Modified && !held {
+                        self.say(
+                            7,
+                            format!("{name:?}@{revision} is {kind:?}, and was held: {held}"),
+                        );
+                    }
                     self.pending.push(event.clone());
                 }
                 self.reached = self.reached.max(revision);
@@ -308,15 +352,22 @@ impl<'a> Check<'a> {
                 format!("the bookmark {revision} below the event {reached}"),
             );
         }
-        if self.stage == Stage::Live && promises {
-            self.live_upto(bookmark);
+        if self.stage == Stage::Live {
+            if promises {
+                self.live_upto(bookmark);
+            } else {
+                self.say(5, format!("the live bookmark {revision} has no token"));
+            }
         }
         let kind = bookmark.kind();
         match (kind, self.stage) {
             (BookmarkKind::InitialStateBegin, _) => self.begin(Stage::Initial),
             (BookmarkKind::NetBegin, _) => self.begin(Stage::Net),
             (BookmarkKind::ManifestBegin, _) => self.begin(Stage::Manifest),
-            (BookmarkKind::Resumed, Stage::Opened) => self.stage = Stage::Live,
+            (BookmarkKind::Resumed, Stage::Opened) => {
+                self.resumed(revision);
+                self.stage = Stage::Live;
+            }
             (BookmarkKind::InitialStateEnd, Stage::Initial | Stage::Net | Stage::Manifest) => {
                 self.complete(revision);
             }
@@ -330,11 +381,42 @@ impl<'a> Check<'a> {
         }
     }
 
+    /// Who goes on, goes on from where it was.
+    fn resumed(&mut self, revision: i64) {
+        use v1::watch_request::Start;
+        match self.recording.request.start {
+            None | Some(Start::InitialState(_)) => {
+                self.say(11, format!("no state, but RESUMED at {revision}"));
+            }
+            Some(Start::Now(_)) => {}
+            Some(_) if revision == self.recording.since => {}
+            Some(_) => {
+                let since = self.recording.since;
+                self.say(6, format!("RESUMED at {revision}, having left at {since}"));
+            }
+        }
+    }
+
     fn begin(&mut self, stage: Stage) {
         let resumes = !matches!(
             self.recording.request.start,
             None | Some(v1::watch_request::Start::InitialState(_))
         );
+        let (since, compacted) = (self.recording.since, self.recording.compacted);
+        if self.stage != Stage::Opened {
+            if !self.latest {
+                let at = self.stage;
+                self.say(
+                    14,
+                    format!("a watch of every change got {stage:?} in {at:?}"),
+                );
+            }
+        } else if resumes && self.recording.settled && since >= compacted {
+            self.say(
+                14,
+                format!("{stage:?} for {since}, though compacted only at {compacted}"),
+            );
+        }
         if self.exact() && resumes && !self.latest {
             self.say(14, format!("an exact watch got {stage:?}"));
         }
@@ -450,19 +532,7 @@ impl<'a> Check<'a> {
         expected: &[Expected],
         bookmark: &v1::Bookmark,
     ) {
-        for event in given {
-            let resource = event.resource.clone().unwrap_or_default();
-            let name = name_of(&resource);
-            let newest = expected.iter().rfind(|e| {
-                e.name == name && e.resource.uid == resource.uid && e.revision <= bookmark.revision
-            });
-            if newest.is_none_or(|n| n.revision > resource.revision) {
-                self.say(
-                    8,
-                    format!("{name:?}@{} is not the newest change", resource.revision),
-                );
-            }
-        }
+        self.newest(given, expected, bookmark.revision);
         let left_out = expected.len() as i64 - given.len() as i64;
         if bookmark.coalesced_count != left_out {
             let said = bookmark.coalesced_count;
@@ -470,6 +540,30 @@ impl<'a> Check<'a> {
                 8,
                 format!("said to have left out {said}, left out {left_out}"),
             );
+        }
+    }
+
+    /// Each is the newest change of its object up to a revision.
+    fn newest(&mut self, given: &[v1::WatchEvent], expected: &[Expected], upto: i64) {
+        for event in given {
+            let resource = event.resource.clone().unwrap_or_default();
+            let name = name_of(&resource);
+            let newest = expected
+                .iter()
+                .rfind(|e| e.name == name && e.resource.uid == resource.uid && e.revision <= upto);
+            if newest.is_none_or(|n| n.revision > resource.revision) {
+                self.say(
+                    8,
+                    format!("{name:?}@{} is not the newest change", resource.revision),
+                );
+            } else if event.r#type() != EventType::Deleted {
+                let place = (resource.revision, &name);
+                let wanted = expected.iter().find(|e| (e.revision, &e.name) == place);
+                if wanted.is_none_or(|wanted| !same(&resource, &wanted.resource)) {
+                    let wanted = wanted.map(|wanted| &wanted.resource);
+                    self.say(8, format!("{place:?} shows {resource:?}, not {wanted:?}"));
+                }
+            }
         }
     }
 }

@@ -162,6 +162,7 @@ fn resumed() -> Recording {
 fn net() -> Recording {
     let upserted = |r| event(EventType::Upserted, r, None, DeleteCause::Unspecified);
     let mut recording = resumed();
+    recording.compacted = 3;
     recording.responses = vec![
         response(vec![], BookmarkKind::NetBegin, 2),
         response(
@@ -391,4 +392,115 @@ fn check_14_an_exact_watch_refused_without_compaction_or_given_a_difference() {
     let mut differing = net();
     differing.request.catch_up = v1::CatchUp::Exact.into();
     finds(14, &differing);
+}
+
+#[test]
+fn check_5_a_live_bookmark_without_a_token() {
+    let mut broken = good();
+    broken.responses[3]
+        .bookmark
+        .as_mut()
+        .unwrap()
+        .resume_token
+        .clear();
+    finds(5, &broken);
+}
+
+#[test]
+fn check_6_a_watch_that_resumes_beyond_where_it_left() {
+    // Of `a` alone: what is lost at 3 and 4 is made good at 7, and the copy shows nothing.
+    let mut broken = resumed();
+    let mut selector = web();
+    selector.name = "a".into();
+    broken.held = model().at(2, &selector);
+    broken.request.selector = Some(selector);
+    let last = broken.responses.pop().unwrap();
+    broken.responses = vec![response(vec![], BookmarkKind::Resumed, 6), last];
+    finds(6, &broken);
+}
+
+#[test]
+fn check_7_types_that_do_not_belong_to_their_part_of_the_stream() {
+    let retyped = |recording: &Recording, at: usize, kind: EventType| {
+        let mut broken = recording.clone();
+        for event in &mut broken.responses[at].events {
+            event.r#type = kind.into();
+        }
+        broken
+    };
+    finds(7, &retyped(&good(), 1, EventType::Deleted));
+    finds(7, &retyped(&good(), 1, EventType::Added));
+    finds(7, &retyped(&net(), 1, EventType::Existing));
+    finds(7, &retyped(&net(), 1, EventType::Added));
+    finds(7, &retyped(&good(), 2, EventType::Upserted));
+}
+
+#[test]
+fn check_7_the_newest_change_of_what_was_held_is_no_addition() {
+    let mut latest = good();
+    latest.request.delivery_mode = v1::DeliveryMode::Latest.into();
+    assert_eq!(checks(&latest), [0u8; 0]);
+    let mut broken = latest.clone();
+    broken.responses[2].events[0].r#type = EventType::Added.into();
+    finds(7, &broken);
+    let mut broken = latest;
+    let last = broken.responses.last_mut().unwrap();
+    last.events[0].r#type = EventType::Modified.into();
+    finds(7, &broken);
+}
+
+#[test]
+fn check_8_the_newest_change_with_another_value() {
+    let mut broken = good();
+    broken.request.delivery_mode = v1::DeliveryMode::Latest.into();
+    let resource = broken.responses[2].events[0].resource.as_mut().unwrap();
+    resource.value = b"rubbish".to_vec().into();
+    finds(8, &broken);
+}
+
+#[test]
+fn check_8_what_comes_after_the_last_bookmark() {
+    let none = DeleteCause::Unspecified;
+    let ghost = event(
+        EventType::Added,
+        pod("ghost", 99, "ug", 99, "web"),
+        None,
+        none,
+    );
+    for latest in [false, true] {
+        let mut broken = good();
+        if latest {
+            broken.request.delivery_mode = v1::DeliveryMode::Latest.into();
+        }
+        broken.responses.push(v1::WatchResponse {
+            events: vec![ghost.clone()],
+            ..v1::WatchResponse::default()
+        });
+        finds(8, &broken);
+    }
+    // The last change, and not the one before it.
+    let mut broken = good();
+    broken.responses.last_mut().unwrap().bookmark = None;
+    assert_eq!(checks(&broken), [0u8; 0]);
+    let before = broken.responses.len() - 2;
+    broken.responses.remove(before);
+    finds(8, &broken);
+}
+
+#[test]
+fn check_11_a_first_watch_that_gets_no_state() {
+    let mut broken = good();
+    broken.responses = vec![response(vec![], BookmarkKind::Resumed, 7)];
+    finds(11, &broken);
+}
+
+#[test]
+fn check_14_another_way_of_catching_up_though_nothing_was_compacted_or_midway() {
+    let mut broken = net();
+    broken.compacted = 2;
+    finds(14, &broken);
+    let mut broken = good();
+    broken.responses.truncate(2);
+    broken.responses.extend(net().responses);
+    finds(14, &broken);
 }
