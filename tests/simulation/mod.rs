@@ -39,7 +39,9 @@ use crate::harness::dice::Dice;
 use crate::validator::{
     End, State, Violation,
     calls::{check_calls, check_kept},
-    check_watch, name_of,
+    check_watch,
+    identity::check_identity,
+    name_of,
     travel::{check_silence, check_travel},
 };
 
@@ -234,6 +236,7 @@ fn check(outside: &mut Outside) -> Vec<Violation> {
     for (number, epoch) in outside.epochs.iter().enumerate() {
         let calls = outside.calls_of(number);
         found.extend(check_calls(&epoch.log, epoch.base, &calls));
+        found.extend(check_identity(&epoch.log, epoch.base));
     }
     found.extend(check_travel(&outside.seen));
     // What the last store holds itself, whatever its feed told.

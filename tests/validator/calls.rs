@@ -521,11 +521,13 @@ impl Check<'_> {
                         is_given || expiring.contains(&last.value[..])
                     })
                 }
+                (None, _) if matches!(change, Some(Change::Delete)) => true,
                 (None, _) => {
-                    matches!(change, Some(Change::Delete))
-                        || deleting
-                            .iter()
-                            .any(|(n, after)| *n == name && revision > *after)
+                    let by = deleting
+                        .iter()
+                        .position(|(n, after)| *n == name && revision > *after);
+                    // Each of them deletes once.
+                    by.map(|by| deleting.swap_remove(by)).is_some()
                 }
             };
             if !right {

@@ -352,6 +352,14 @@ fn check_22_a_condition_that_did_not_hold_is_found() {
 #[test]
 fn check_23_what_nobody_asked_for_is_found() {
     assert_eq!(broken(|log, _| log.put(pod("q", 8, "q"))), [23]);
+    // One deletion of unknown outcome deletes once.
+    let found = broken(|log, calls| {
+        log.put(pod("c", 8, "c8"));
+        let again = vec![put("c", "c8", Condition::Absent)];
+        calls.push(write("v", (200, 210), again, Outcome::Written(8)));
+        log.delete(name_of(&pod("c", 9, "")), 9, DeleteCause::Request);
+    });
+    assert_eq!(found, [23]);
     let expired = |name: &'static str| {
         broken(move |log, _| log.delete(name_of(&pod(name, 8, "")), 8, DeleteCause::Expired))
     };

@@ -19,10 +19,11 @@
 //! | 14 | OUT_OF_RANGE, or another way of catching up, only if compacted, and not midway; exact: never another way |
 //!
 //! Checks 16 to 23, of every call against the log, are in [`calls`]; 15, 24 and 25, of the time
-//! as clients see it, in [`travel`].
+//! as clients see it, in [`travel`]; 26, of the log itself, in [`identity`].
 
 pub mod calls;
 mod copy;
+pub mod identity;
 mod model;
 pub mod travel;
 
