@@ -119,13 +119,16 @@ async fn a_client_that_stood_still_gets_every_change_and_hinders_nobody() {
         assert!(told.unwrap().success());
     };
     for n in 0..WRITES {
-        if n == 20 {
-            // It watches, and then stands still over more than any buffer holds.
+        if n == 1 {
+            // It watches before anything is written twice, so that it is told of each change.
             let started = tokio::time::Instant::now();
             while fs::metadata(&seen).unwrap().len() == 0 {
                 assert!(started.elapsed() < PATIENCE, "the client sees nothing");
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
+        }
+        if n == 20 {
+            // It stands still over more than any buffer holds.
             signal("STOP");
         }
         let request = v1::UpdateRequest {

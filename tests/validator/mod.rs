@@ -176,6 +176,8 @@ struct Check<'a> {
     seen: HashSet<(i64, Name)>,
     /// Of the initial state or the manifest under way.
     named: BTreeSet<Name>,
+    /// The newest revision when the state, net difference or manifest under way began.
+    newest_at_begin: i64,
     /// Live events since the last bookmark.
     pending: Vec<v1::WatchEvent>,
     any_live_event: bool,
@@ -198,6 +200,7 @@ impl<'a> Check<'a> {
             reached: recording.since,
             seen: HashSet::new(),
             named: BTreeSet::new(),
+            newest_at_begin: 0,
             pending: Vec::new(),
             any_live_event: false,
             touched: HashMap::new(),
@@ -300,6 +303,14 @@ impl<'a> Check<'a> {
                 }
             }
             Stage::Net | Stage::Live => {
+                // What changes while the difference is sent may follow as changes.
+                let newest = self.newest_at_begin;
+                if stage == Stage::Net && self.model.changed_within(&name, revision, newest) {
+                    self.say(
+                        12,
+                        format!("{name:?}@{revision} was not the newest, at {newest}"),
+                    );
+                }
                 if revision < self.reached {
                     let reached = self.reached;
                     self.say(2, format!("{name:?}@{revision} after {reached}"));
@@ -353,6 +364,16 @@ impl<'a> Check<'a> {
                 format!("the bookmark {revision} below the event {reached}"),
             );
         }
+        let (newest, left_out) = (bookmark.latest_revision, bookmark.coalesced_count);
+        if newest < revision {
+            self.say(
+                5,
+                format!("the bookmark {revision}, the newest is {newest}"),
+            );
+        }
+        if left_out != 0 && !self.latest {
+            self.say(8, format!("{left_out} left out of a watch of every change"));
+        }
         if self.stage == Stage::Live {
             if promises {
                 self.live_upto(bookmark);
@@ -361,6 +382,9 @@ impl<'a> Check<'a> {
             }
         }
         let kind = bookmark.kind();
+        if kind == BookmarkKind::NetBegin {
+            self.newest_at_begin = newest;
+        }
         match (kind, self.stage) {
             (BookmarkKind::InitialStateBegin, _) => self.begin(Stage::Initial),
             (BookmarkKind::NetBegin, _) => self.begin(Stage::Net),
@@ -557,7 +581,9 @@ impl<'a> Check<'a> {
                     8,
                     format!("{name:?}@{} is not the newest change", resource.revision),
                 );
-            } else if event.r#type() != EventType::Deleted {
+            } else if event.r#type() == EventType::Deleted {
+                self.last_state(event, &name);
+            } else {
                 let place = (resource.revision, &name);
                 let wanted = expected.iter().find(|e| (e.revision, &e.name) == place);
                 if wanted.is_none_or(|wanted| !same(&resource, &wanted.resource)) {
@@ -565,6 +591,42 @@ impl<'a> Check<'a> {
                     self.say(8, format!("{place:?} shows {resource:?}, not {wanted:?}"));
                 }
             }
+        }
+    }
+
+    /// The deletion that several changes have become says why the last of them ended it, and
+    /// shows the object as it last was; if it is still there, as the selector last covered it,
+    /// or did at any time since the last bookmark.
+    fn last_state(&mut self, event: &v1::WatchEvent, name: &Name) {
+        let resource = event.resource.clone().unwrap_or_default();
+        let revision = resource.revision;
+        let shows = |state: &v1::Resource| {
+            let shown = v1::Resource {
+                revision: state.revision,
+                ..resource.clone()
+            };
+            same(&shown, state)
+        };
+        let (is_right, cause) = match self.model.version(name, revision) {
+            Some(_) => {
+                let mut states = self.model.states(name, self.promised, revision);
+                let is_right = states.any(|state| matches(&self.selector, state) && shows(state));
+                (is_right, v1::DeleteCause::Unselected)
+            }
+            None => {
+                let last = self.model.version(name, revision - 1);
+                (last.is_some_and(shows), self.model.cause(name, revision))
+            }
+        };
+        if !is_right {
+            self.say(8, format!("{name:?}@{revision} was never {resource:?}"));
+        }
+        if event.delete_cause() != cause {
+            let given = event.delete_cause();
+            self.say(
+                13,
+                format!("{name:?}@{revision} ended by {given:?}, not {cause:?}"),
+            );
         }
     }
 }

@@ -106,6 +106,27 @@ impl Model {
         names.is_some_and(|names| names.contains(name))
     }
 
+    /// Whether a revision in (after, upto] changed a name.
+    pub fn changed_within(&self, name: &Name, after: i64, upto: i64) -> bool {
+        let mut versions = self.keys.get(name).into_iter().flatten();
+        versions.any(|version| version.revision > after && version.revision <= upto)
+    }
+
+    /// What a name has been since a revision, up to another.
+    pub fn states(
+        &self,
+        name: &Name,
+        since: i64,
+        upto: i64,
+    ) -> impl Iterator<Item = &v1::Resource> {
+        let versions = self.keys.get(name).map_or(&[][..], |versions| versions);
+        let first = versions.partition_point(|v| v.revision <= since);
+        let first = first.saturating_sub(1);
+        let versions = versions[first..].iter();
+        let versions = versions.take_while(move |v| v.revision <= upto);
+        versions.filter_map(|v| v.resource.as_ref())
+    }
+
     /// The object of a name as of a revision.
     pub fn version(&self, name: &Name, at: i64) -> Option<&v1::Resource> {
         let versions = self.keys.get(name)?;
@@ -164,7 +185,8 @@ impl Model {
         })
     }
 
-    fn cause(&self, name: &Name, revision: i64) -> DeleteCause {
+    /// Why a name was deleted at a revision.
+    pub fn cause(&self, name: &Name, revision: i64) -> DeleteCause {
         let versions = self.keys.get(name).into_iter().flatten();
         let version = versions.into_iter().find(|v| v.revision == revision);
         version.map(|v| v.cause).unwrap_or_default()

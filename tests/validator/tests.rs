@@ -504,3 +504,48 @@ fn check_14_another_way_of_catching_up_though_nothing_was_compacted_or_midway() 
     broken.responses.extend(net().responses);
     finds(14, &broken);
 }
+
+#[test]
+fn check_12_a_net_difference_with_a_change_that_was_not_the_newest() {
+    let mut broken = net();
+    let early = event(
+        EventType::Upserted,
+        pod("a", 3, "ua", 1, "web"),
+        None,
+        DeleteCause::Unspecified,
+    );
+    broken.responses[1].events.insert(0, early);
+    finds(12, &broken);
+}
+
+#[test]
+fn check_5_a_bookmark_beyond_the_newest_revision() {
+    let mut broken = good();
+    let bookmark = broken.responses[3].bookmark.as_mut().unwrap();
+    bookmark.latest_revision = bookmark.revision - 1;
+    finds(5, &broken);
+}
+
+#[test]
+fn check_8_a_watch_of_every_change_that_leaves_some_out() {
+    let mut broken = good();
+    broken.responses[3]
+        .bookmark
+        .as_mut()
+        .unwrap()
+        .coalesced_count = 1;
+    finds(8, &broken);
+}
+
+#[test]
+fn check_8_and_13_the_newest_change_is_a_deletion_of_another_state_or_cause() {
+    let mut latest = good();
+    latest.request.delivery_mode = v1::DeliveryMode::Latest.into();
+    let mut broken = latest.clone();
+    let resource = broken.responses[4].events[0].resource.as_mut().unwrap();
+    resource.value = b"rubbish".to_vec().into();
+    finds(8, &broken);
+    let mut broken = latest;
+    broken.responses[4].events[0].delete_cause = DeleteCause::Expired.into();
+    finds(13, &broken);
+}
