@@ -17,6 +17,7 @@ mod world;
 mod writers;
 
 use std::{
+    collections::BTreeMap,
     env,
     ops::Range,
     path::{Path, PathBuf},
@@ -32,7 +33,7 @@ use tokio::sync::Notify;
 use self::{
     server::{BOOKMARKS, serve},
     watchers::{follow, specs},
-    world::{Outside, Plan, World, resource_of},
+    world::{Outside, Plan, Streamed, World, resource_of},
     writers::write,
 };
 use crate::harness::dice::Dice;
@@ -239,6 +240,7 @@ fn check(outside: &mut Outside) -> Vec<Violation> {
         found.extend(check_identity(&epoch.log, epoch.base));
     }
     found.extend(check_travel(&outside.seen));
+    found.extend(check_told(&outside.streams));
     // What the last store holds itself, whatever its feed told.
     let number = outside.epochs.len() - 1;
     if let Some(kept) = &outside.backup {
@@ -258,6 +260,53 @@ fn check(outside: &mut Outside) -> Vec<Violation> {
         }
     }
     found
+}
+
+/// STORE_CHANGED only to whom had begun with another store. Check 14.
+fn check_told(streams: &[Streamed]) -> Vec<Violation> {
+    let changed = End::Failed(tonic::Code::OutOfRange, "STORE_CHANGED".into());
+    let mut began: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut found = Vec::new();
+    for stream in streams {
+        let first = *began.entry(&stream.client).or_insert(stream.first);
+        if stream.recording.end != changed {
+            continue;
+        }
+        if first == stream.last {
+            let (client, since) = (&stream.client, stream.recording.since);
+            let what = format!("{client} at {since} was told of another store; there was none");
+            found.push(Violation { check: 14, what });
+        }
+        began.remove(&stream.client[..]);
+    }
+    found
+}
+
+#[test]
+fn check_14_who_is_told_of_another_store_though_there_is_none() {
+    let stream = |epoch, reason: Option<&str>| Streamed {
+        client: "all".into(),
+        first: epoch,
+        last: epoch,
+        recording: crate::validator::Recording {
+            end: reason.map_or(End::Cut, |reason| {
+                End::Failed(tonic::Code::OutOfRange, reason.into())
+            }),
+            ..crate::validator::Recording::default()
+        },
+        spoke: Vec::new(),
+        ended: Duration::ZERO,
+    };
+    let told = Some("STORE_CHANGED");
+    let kept = [
+        stream(0, None),
+        stream(1, told),
+        stream(1, None),
+        stream(2, told),
+    ];
+    assert_eq!(check_told(&kept), []);
+    let broken = [stream(0, None), stream(1, told), stream(1, told)];
+    assert_eq!(check_told(&broken).len(), 1);
 }
 
 /// What one seed met: streams, those that went on, those that were told of another store,
