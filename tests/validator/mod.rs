@@ -573,6 +573,15 @@ impl<'a> Check<'a> {
         for event in given {
             let resource = event.resource.clone().unwrap_or_default();
             let name = name_of(&resource);
+            if let Some(previous) = &event.previous {
+                // Before the first of the changes that it stands for.
+                let before = resource.revision - 1;
+                let mut states = self.model.states(&name, self.promised, before);
+                if !states.any(|state| state.uid == resource.uid && same(state, previous)) {
+                    let revision = resource.revision;
+                    self.say(9, format!("{name:?}@{revision} was never {previous:?}"));
+                }
+            }
             let newest = expected
                 .iter()
                 .rfind(|e| e.name == name && e.resource.uid == resource.uid && e.revision <= upto);

@@ -549,3 +549,16 @@ fn check_8_and_13_the_newest_change_is_a_deletion_of_another_state_or_cause() {
     broken.responses[4].events[0].delete_cause = DeleteCause::Expired.into();
     finds(13, &broken);
 }
+
+#[test]
+fn check_9_the_newest_change_of_what_never_was() {
+    let mut latest = good();
+    latest.request.delivery_mode = v1::DeliveryMode::Latest.into();
+    let mut broken = latest.clone();
+    broken.responses[2].events[0].previous = Some(pod("a", 2, "ua", 1, "web"));
+    finds(9, &broken);
+    // It was so, but before the last bookmark.
+    let mut broken = latest;
+    broken.responses[3].events[0].previous = Some(pod("a", 1, "ua", 1, "web"));
+    finds(9, &broken);
+}
