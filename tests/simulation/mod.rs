@@ -38,7 +38,7 @@ use self::{
 };
 use crate::harness::dice::Dice;
 use crate::validator::{
-    End, State, Violation,
+    End, Recording, State, Violation,
     calls::{check_calls, check_kept},
     check_watch,
     identity::check_identity,
@@ -288,11 +288,11 @@ fn check_14_who_is_told_of_another_store_though_there_is_none() {
         client: "all".into(),
         first: epoch,
         last: epoch,
-        recording: crate::validator::Recording {
+        recording: Recording {
             end: reason.map_or(End::Cut, |reason| {
                 End::Failed(tonic::Code::OutOfRange, reason.into())
             }),
-            ..crate::validator::Recording::default()
+            ..Recording::default()
         },
         spoke: Vec::new(),
         ended: Duration::ZERO,
