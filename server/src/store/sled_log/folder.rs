@@ -59,6 +59,27 @@ pub(super) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
         .map_err(|error| io_error("syncing", folder, &error))
 }
 
+/// Makes the name of a folder durable, for one that may have been made just now: without it a power
+/// cut takes all that was synced within.
+pub(super) fn sync_name_of(folder: &Path) -> Result<(), StoreError> {
+    let whole = fs::canonicalize(folder).map_err(|e| io_error("resolving", folder, &e))?;
+    let mut above = whole.ancestors().skip(1);
+    if let Some(parent) = above.next() {
+        match File::open(parent).and_then(|parent| parent.sync_all()) {
+            // One that may not be read was not made by us.
+            Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {
+                return Err(io_error("syncing", parent, &error));
+            }
+            _ => {}
+        }
+    }
+    // Where several levels were made at once. Those that were not may be of any file system.
+    for folder in above {
+        let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    }
+    Ok(())
+}
+
 pub(super) fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     File::create(path)
         .and_then(|mut file| {

@@ -134,6 +134,7 @@ pub(super) fn create(
     id: StoreId,
     options: &StoreOptions,
 ) -> Result<Manifest, StoreError> {
+    folder::sync_name_of(folder)?;
     write_synced(&folder.join(CREATING), b"")?;
     sync_folder(folder)?;
     let size = segment::page_segment_bytes(options.segment_bytes);

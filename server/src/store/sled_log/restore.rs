@@ -64,6 +64,7 @@ pub(super) fn write<E: From<StoreError>>(
     revision: Revision,
     objects: impl IntoIterator<Item = Result<Object, E>>,
 ) -> Result<(), E> {
+    folder::sync_name_of(folder)?;
     write_synced(&folder.join(RESTORING), b"")?;
     sync_folder(folder)?;
     let size = segment::page_segment_bytes(options.segment_bytes);
