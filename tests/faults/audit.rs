@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// What the log has said so far, over all rounds.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Audit {
     pub model: Model,
     /// Up to where the log is in the model.
@@ -38,7 +38,7 @@ pub struct Audit {
 }
 
 /// What was looked at, so that a run can show that it was not idle.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Figures {
     pub events: usize,
     pub acknowledged: usize,

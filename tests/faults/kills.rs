@@ -3,20 +3,11 @@
 
 use std::time::Duration;
 
-use super::rounds::{FLAGS, Run};
+use super::rounds::{FLAGS, Run, number};
 use crate::harness::daemon::Daemon;
 
 const ROUNDS: u32 = 6;
 const SEED: u64 = 20_261_202;
-
-fn number(name: &str, otherwise: u64) -> u64 {
-    match std::env::var(name) {
-        Ok(text) => text
-            .parse()
-            .unwrap_or_else(|_| panic!("{name} is a number")),
-        Err(_) => otherwise,
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_acknowledged_or_seen_is_lost_however_often_the_server_is_killed() {

@@ -10,5 +10,6 @@ mod full_disk;
 mod kills;
 mod load;
 mod pauses;
+mod power_cuts;
 mod record;
 mod rounds;

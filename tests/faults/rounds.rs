@@ -32,6 +32,16 @@ pub const FLAGS: &[&str] = &[
     "0",
 ];
 
+/// A number from the environment.
+pub fn number(name: &str, otherwise: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name} is a number")),
+        Err(_) => otherwise,
+    }
+}
+
 /// The clients and what they know, from one server to the next.
 pub struct Run {
     pub data: PathBuf,
@@ -39,6 +49,7 @@ pub struct Run {
     pub record: Arc<Record>,
     pub audit: Audit,
     pub dice: Dice,
+    pub seed: u64,
     writers: Vec<Writer>,
     followers: Vec<Follower>,
     /// The log up to here was audited before the last round: it may be compacted.
@@ -64,6 +75,7 @@ impl Run {
             record: Arc::default(),
             audit: Audit::default(),
             dice: Dice::new(seed),
+            seed,
             writers: (0..WRITERS).map(|n| Writer::new(n, seed)).collect(),
             followers: followers
                 .map(|(spec, n)| Follower::new(spec, seed ^ n << 16))
@@ -75,7 +87,13 @@ impl Run {
 
     /// A server over the folder, which has all that it should have.
     pub async fn start(&mut self) -> Daemon {
-        let daemon = Daemon::start(&self.data, &self.address, FLAGS).await;
+        self.start_within(&[]).await
+    }
+
+    /// The same, started by a program that becomes the server.
+    pub async fn start_within(&mut self, around: &[&str]) -> Daemon {
+        let mut daemon = Daemon::spawn_within(around, &self.data, &self.address, FLAGS);
+        daemon.ready().await;
         self.look().await;
         daemon
     }

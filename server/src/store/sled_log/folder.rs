@@ -89,19 +89,25 @@ pub(super) fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), StoreError> 
         .map_err(|error| io_error("writing", path, &error))
 }
 
+/// Opens the file of a sled that is not open, with the lock that sled takes: its threads may hold it a
+/// little longer.
+pub(super) fn open_locked(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    let begun = Instant::now();
+    while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        if error != rustix::io::Errno::WOULDBLOCK || begun.elapsed() > LETTING_GO {
+            return Err(error.into());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(file)
+}
+
 /// Writes what a file holds over itself, and waits until the disk has it. Never beside sled, which
 /// holds a lock on its file.
 pub(super) fn write_again(path: &Path) -> Result<(), StoreError> {
     let failed = |error: io::Error| io_error("writing again", path, &error);
-    let file = OpenOptions::new().read(true).write(true).open(path);
-    let file = file.map_err(failed)?;
-    let begun = Instant::now();
-    while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        if error != rustix::io::Errno::WOULDBLOCK || begun.elapsed() > LETTING_GO {
-            return Err(failed(error.into()));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let file = open_locked(path).map_err(failed)?;
     let mut at = 0;
     let mut chunk = vec![0; WRITE_AGAIN_BYTES];
     loop {

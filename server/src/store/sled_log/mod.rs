@@ -20,6 +20,7 @@ mod repair;
 mod restore;
 mod room;
 mod segment;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 mod worth;

@@ -63,7 +63,12 @@ impl SledStore {
         make_room(folder, &options);
         let mut random = random(options.seed);
         let manifest = match Manifest::read(folder)? {
-            Some(manifest) => manifest,
+            Some(manifest) => {
+                // A process that was killed may not have synced its name, and what only the one before
+                // needs is about to go.
+                sync_folder(folder)?;
+                manifest
+            }
             None => {
                 check_creatable(folder)?;
                 create(folder, new_store_id(&mut random), &options)?
