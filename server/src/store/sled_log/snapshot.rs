@@ -171,3 +171,88 @@ fn copy_to_memory(from: &Path, to: &Path) -> io::Result<File> {
     fs::metadata(to)?;
     Ok(memory)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{super::database::Database, *};
+    use crate::limits::MIN_PAGE_SEGMENT_BYTES as PART_BYTES;
+
+    fn open(segment: &Path) -> Database {
+        Database::open(segment, PART_BYTES, SEALED_CACHE_BYTES).unwrap()
+    }
+
+    fn current(segment: &Path) -> bool {
+        let file = folder::open_locked(&segment.join("db")).unwrap();
+        let newest = names(segment).unwrap().pop();
+        is_current(&file, newest.as_deref(), PART_BYTES).unwrap()
+    }
+
+    /// Writes the same keys again and again, so that parts of the file are of no use any more.
+    fn write(database: &Database, round: u8) {
+        for value in 0..40 {
+            for key in 0..20_u8 {
+                database
+                    .tree
+                    .insert([key], vec![round ^ value; 1200])
+                    .unwrap();
+            }
+            database.tree.flush().unwrap();
+        }
+        database.file.sync_all().unwrap();
+    }
+
+    #[test]
+    fn no_opening_makes_a_snapshot_that_is_not_durable_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let segment = folder.path();
+        let mut unused = 0;
+        for round in 0..6 {
+            write(&open(segment), round);
+            assert!(!current(segment), "the log has grown");
+            prepare(segment, PART_BYTES).unwrap();
+            let before = names(segment).unwrap();
+            assert_eq!(before.len(), 1, "{before:?}");
+            assert!(!segment.join(COPY).exists());
+            for _ in 0..2 {
+                let database = open(segment);
+                assert_eq!(names(segment).unwrap(), before);
+                let value = database.tree.get([7]).unwrap().unwrap();
+                assert_eq!(value, [round ^ 39; 1200]);
+                drop(database);
+                assert!(current(segment), "nothing was written");
+            }
+            let parts = fs::read(segment.join("db")).unwrap();
+            let parts = parts.chunks(PART_BYTES as usize);
+            unused += parts.filter(|part| part.iter().all(|b| *b == 0)).count();
+        }
+        // Else sled had nothing to zero, and all of it would be for nothing.
+        assert!(unused > 0);
+    }
+
+    #[test]
+    fn what_a_kill_left_of_a_snapshot_or_a_copy_is_in_no_ones_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let segment = folder.path();
+        write(&open(segment), 1);
+        let whole = names(segment).unwrap();
+        fs::write(segment.join("snap.00000000FFFFFFFF.generating"), b"?").unwrap();
+        fs::create_dir(segment.join(COPY)).unwrap();
+        fs::write(segment.join(COPY).join("db"), b"?").unwrap();
+        let database = open(segment);
+        assert_eq!(database.tree.len(), 20);
+        assert_ne!(names(segment).unwrap(), whole);
+        assert!(!segment.join(COPY).exists());
+    }
+
+    #[test]
+    fn the_snapshot_of_a_damaged_file_is_left_to_the_opening() {
+        let folder = tempfile::tempdir().unwrap();
+        let segment = folder.path();
+        write(&open(segment), 1);
+        fs::write(segment.join("conf"), b"no configuration of a sled").unwrap();
+        prepare(segment, PART_BYTES).unwrap();
+        assert!(!segment.join(COPY).exists());
+        let error = Database::open(segment, PART_BYTES, SEALED_CACHE_BYTES).err();
+        assert!(matches!(error, Some(StoreError::Damaged(_))), "{error:?}");
+    }
+}
