@@ -5,7 +5,7 @@ mod contents;
 mod copy;
 mod engine;
 mod object;
-mod persist;
+pub(crate) mod persist;
 mod queue;
 mod snapshot;
 mod status;

@@ -18,6 +18,7 @@ use super::{
     session::{Server, Session},
     tally::complain,
 };
+use crate::reflector::persist::sync_folder;
 
 /// Flags of `export`.
 #[derive(Args, Debug)]
@@ -56,6 +57,7 @@ pub(super) async fn run(
         file.flush().map_err(failed)?;
         file.get_ref().sync_all().map_err(failed)?;
         fs::rename(&partial, &args.file)
+            .and_then(|()| sync_folder(&args.file))
             .map_err(|error| CommandError::file(args.file.display(), error))?;
         Ok(count)
     });

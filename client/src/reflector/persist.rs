@@ -180,7 +180,7 @@ fn with_key(key: &ObjectKey, resource: &Resource) -> Resource {
 }
 
 /// A rename is on disk when its folder is.
-fn sync_folder(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(folder) if folder.as_os_str().is_empty() => File::open(".")?.sync_all(),
         Some(folder) => File::open(folder)?.sync_all(),

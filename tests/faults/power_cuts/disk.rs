@@ -29,6 +29,9 @@ pub struct Disk {
     ends: BTreeMap<Number, u64>,
     /// Calls that have not returned.
     begun: BTreeMap<u64, Begun>,
+    /// Moves from a folder to another, by their changes: durable in both at once, as every file system
+    /// has it.
+    moves: BTreeMap<u64, [Number; 2]>,
 }
 
 struct Begun {
@@ -114,11 +117,15 @@ impl<T: Clone, C: Change<T>> Kept<T, C> {
         self.since.push((number, change));
     }
 
-    fn synced(&mut self, upto: u64) {
+    /// Gives the changes that are on the disk now.
+    fn synced(&mut self, upto: u64) -> Vec<u64> {
         let still = self.since.partition_point(|(number, _)| *number <= upto);
-        for (_, change) in self.since.drain(..still) {
+        let synced = self.since.drain(..still);
+        let numbers = synced.map(|(number, change)| {
             change.apply(&mut self.safe);
-        }
+            number
+        });
+        numbers.collect()
     }
 }
 
@@ -129,8 +136,11 @@ enum Left {
     Everything,
     /// All changes up to this one, which may be torn.
     Upto(u64),
-    /// Each change in so many of eight cases.
-    Some(u32),
+    /// Each change in so many of eight cases, by a seed.
+    Some {
+        of_eight: u32,
+        seed: u32,
+    },
 }
 
 impl Disk {
@@ -142,6 +152,7 @@ impl Disk {
             changes: 0,
             ends: BTreeMap::new(),
             begun: BTreeMap::new(),
+            moves: BTreeMap::new(),
         };
         disk.found(root, 0);
         disk
@@ -193,12 +204,29 @@ impl Disk {
     fn returned(&mut self, begun: Begun, done: u64) {
         if let Some((node, upto)) = begun.syncs {
             match &mut self.nodes[node] {
-                Node::Folder(names) => names.synced(upto),
-                Node::File(file) => file.synced(upto),
+                Node::Folder(names) => {
+                    let moved = names.synced(upto);
+                    self.moved(&moved);
+                }
+                Node::File(file) => drop(file.synced(upto)),
             }
             return;
         }
         self.make(begun.call, done);
+    }
+
+    /// What is durable in one of two folders is in the other.
+    fn moved(&mut self, changes: &[u64]) {
+        for number in changes {
+            for folder in self.moves.remove(number).into_iter().flatten() {
+                let names = self.folder(folder);
+                let here = names.since.iter().position(|(since, _)| since == number);
+                if let Some(here) = here {
+                    let (_, change) = names.since.remove(here);
+                    change.apply(&mut names.safe);
+                }
+            }
+        }
     }
 
     fn make(&mut self, call: Call, done: u64) {
@@ -235,10 +263,15 @@ impl Disk {
             Call::Rename(from, to) => {
                 let Some(node) = self.find(&from) else { return };
                 let ((folder, from), (other, to)) = (self.place(&from), self.place(&to));
-                assert_eq!(folder, other, "a move to another folder is not followed");
                 let number = self.changes;
-                let moved = Naming::Moved(from, to, node);
-                self.folder(folder).change(number, moved);
+                if folder == other {
+                    let moved = Naming::Moved(from, to, node);
+                    self.folder(folder).change(number, moved);
+                } else {
+                    self.folder(folder).change(number, Naming::Unset(from));
+                    self.folder(other).change(number, Naming::Set(to, node));
+                    self.moves.insert(number, [folder, other]);
+                }
             }
             Call::Remove(path) => {
                 if self.find(&path).is_some() {
@@ -309,7 +342,10 @@ impl Disk {
             0 => Left::Nothing,
             1 => Left::Everything,
             2 | 3 => Left::Upto(self.some_change(dice)),
-            _ => Left::Some([1, 4, 7][dice.below(3) as usize]),
+            _ => Left::Some {
+                of_eight: [1, 4, 7][dice.below(3) as usize],
+                seed: dice.below(u32::MAX),
+            },
         };
         let mut made = BTreeSet::new();
         self.write(0, into, &left, dice, &mut made);
@@ -353,7 +389,7 @@ impl Disk {
             Node::Folder(names) => {
                 let mut kept = names.safe.clone();
                 for (number, change) in &names.since {
-                    if left.has(*number, dice) {
+                    if left.has(*number) {
                         change.apply(&mut kept);
                     }
                 }
@@ -476,12 +512,16 @@ fn names(folder: &Path) -> BTreeSet<String> {
 }
 
 impl Left {
-    fn has(&self, number: u64, dice: &mut Dice) -> bool {
+    /// The same for both halves of a move.
+    fn has(&self, number: u64) -> bool {
         match self {
             Self::Nothing => false,
             Self::Everything => true,
             Self::Upto(last) => number <= *last,
-            Self::Some(of_eight) => dice.below(8) < *of_eight,
+            Self::Some { of_eight, seed } => {
+                let mut dice = Dice::new(number << 32 | u64::from(*seed));
+                dice.below(8) < *of_eight
+            }
         }
     }
 
@@ -489,26 +529,22 @@ impl Left {
     fn parts(&self, number: u64, change: &Content, dice: &mut Dice) -> Vec<Content> {
         let torn = match self {
             Self::Upto(last) => number == *last,
-            Self::Some(_) => dice.one_in(2),
+            Self::Some { .. } => dice.one_in(2),
             _ => false,
         };
-        let Content::Bytes(at, bytes) = change else {
-            let has = self.has(number, dice);
-            return Vec::from_iter(has.then(|| change.clone()));
+        let (at, bytes) = match change {
+            Content::Bytes(at, bytes) if torn => (*at, bytes),
+            _ => return Vec::from_iter(self.has(number).then(|| change.clone())),
         };
-        if !torn {
-            let has = self.has(number, dice);
-            return Vec::from_iter(has.then(|| change.clone()));
-        }
         let (mut parts, mut from) = (Vec::new(), 0);
         let first = dice.below(u32::try_from(bytes.len() / SECTOR + 2).unwrap());
         while from < bytes.len() {
-            let start = usize::try_from(*at).unwrap() + from;
+            let start = usize::try_from(at).unwrap() + from;
             let to = bytes.len().min(from + SECTOR - start % SECTOR);
             let has = match self {
+                Self::Some { of_eight, .. } => dice.below(8) < *of_eight,
                 // In order also within it.
-                Self::Upto(_) => from / SECTOR < first as usize,
-                _ => self.has(number, dice),
+                _ => from / SECTOR < first as usize,
             };
             if has {
                 parts.push(Content::Bytes(start as u64, bytes[from..to].to_vec()));

@@ -3,6 +3,7 @@
 //! [SEED]` runs more rounds; with `POWER_KEEP=FOLDER`, disks and traces stay there.
 
 mod disk;
+mod tools;
 mod trace;
 
 use std::{
@@ -39,8 +40,13 @@ struct Machine {
 
 impl Machine {
     fn new(folder: &Path) -> Self {
+        fs::create_dir(folder.join("disk-0")).unwrap();
+        Self::over(folder)
+    }
+
+    /// With a disk that has all that is in its folder.
+    fn over(folder: &Path) -> Self {
         let root = folder.join("disk-0");
-        fs::create_dir(&root).unwrap();
         Self {
             folder: folder.to_owned(),
             disks: 0,
@@ -95,6 +101,11 @@ impl Machine {
     /// Ends the server, and gives what it did.
     async fn steps(&mut self, daemon: Daemon) -> Vec<Step> {
         daemon.kill_9();
+        self.traced().await
+    }
+
+    /// What a process did that has ended.
+    async fn traced(&mut self) -> Vec<Step> {
         let started = tokio::time::Instant::now();
         while is_running_with(&self.trace) {
             assert!(started.elapsed() < PATIENCE, "strace does not end");

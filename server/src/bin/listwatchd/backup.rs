@@ -51,6 +51,8 @@ async fn whole_file(store: Arc<dyn Store>, path: &Path) -> Result<u64, backup::B
     let count = backup::write(store, SystemTime::now(), BufWriter::new(&file)).await?;
     file.sync_all()?;
     std::fs::rename(&partial, path)?;
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
     Ok(count)
 }
 

@@ -83,6 +83,7 @@ impl SledStore {
             restore::write(&repairing, id, options, report.revision, objects)?;
             write_synced(&repairing.join(READY), &report_text(&report))?;
             sync_folder(&repairing)?;
+            sync_folder(folder)?;
         }
         report.kept = swap(folder, &repairing, options)?;
         Ok(report)
@@ -148,12 +149,16 @@ fn swap(folder: &Path, new: &Path, options: &StoreOptions) -> Result<PathBuf, St
     // Once the first new file is in, what is there is new.
     let begun = !new.join(head::FILE).exists();
     fs::create_dir_all(&kept).map_err(|error| io_error("creating", &kept, &error))?;
+    sync_folder(folder)?;
     if !begun {
         for name in parts(folder)? {
             rename(folder.join(&name), kept.join(&name))?;
         }
         sync_folder(&kept)?;
+        sync_folder(folder)?;
         rename(new.join(head::FILE), folder.join(head::FILE))?;
+        // Before anything new follows it, which would be taken for old.
+        sync_folder(folder)?;
     }
     let mut incoming = parts(new)?;
     incoming.reverse();
