@@ -4,7 +4,11 @@ use std::{fs, path::Path, process::Command};
 
 use listwatch::v1;
 
-use super::{Machine, words};
+use super::{
+    Machine,
+    trace::{Call, Step},
+    words,
+};
 use crate::{
     faults::{
         load::{COLLECTION, list},
@@ -111,29 +115,35 @@ async fn a_backup_and_what_is_imported_of_it_are_there_after_a_power_cut() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repair_that_the_power_is_cut_in_is_made_again_and_loses_nothing() {
-    const MOMENTS: usize = 16;
     let folder = tempfile::tempdir().unwrap();
     let (machine, all) = machine(folder.path()).await;
     let data = machine.data();
     // Nothing is lost with it.
     fs::remove_file(data.join("MANIFEST")).unwrap();
     let mut machine = Machine::over(folder.path());
-    let mut dice = Dice::new(2);
+    let mut dice = Dice::new(3);
     let aside = folder.path().join("aside");
     let flag = Path::new("--data-dir");
     let within = machine.within(&[]);
     assert!(tool(&words(&within), &["repair".as_ref(), flag, &data]));
     let steps = machine.traced().await;
-    for (n, more) in steps.chunks(steps.len().div_ceil(MOMENTS)).enumerate() {
-        machine.disk.follow(more);
-        let left = machine.disk.cut(&mut dice, &aside);
-        let data = aside.join("data");
-        assert!(
-            tool(&[], &["repair".as_ref(), flag, &data]),
-            "{n} of {MOMENTS}, {left}: it cannot be made again"
-        );
-        assert!(served(&data).await == all, "{n} of {MOMENTS}, {left}");
-        fs::remove_dir_all(&aside).unwrap();
+    let mut renaming = false;
+    for (n, step) in steps.iter().enumerate() {
+        machine.disk.follow(std::slice::from_ref(step));
+        // So the new store takes the old one's place.
+        let cuts = match step {
+            Step::Succeeded(..) if renaming => CUTS,
+            _ => usize::from(n % 100 == 0),
+        };
+        renaming = matches!(step, Step::Begun(_, Call::Rename(..)));
+        for _ in 0..cuts {
+            let left = machine.disk.cut(&mut dice, &aside);
+            let data = aside.join("data");
+            let again = tool(&[], &["repair".as_ref(), flag, &data]);
+            assert!(again, "{n}, {left}: it cannot be made again");
+            assert!(served(&data).await == all, "{n}, {left}");
+            fs::remove_dir_all(&aside).unwrap();
+        }
     }
     for _ in 0..CUTS {
         let left = machine.disk.cut(&mut dice, &aside);
