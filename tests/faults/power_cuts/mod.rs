@@ -18,8 +18,19 @@ use self::{
     disk::Disk,
     trace::{CALLS, Step, Trace},
 };
-use super::rounds::{FLAGS, Run, number};
-use crate::harness::{PATIENCE, daemon::Daemon, dice::Dice};
+use super::{
+    load::{COLLECTION, list},
+    record::raw,
+    rounds::{FLAGS, Run, number},
+};
+use listwatch::v1;
+
+use crate::harness::{
+    PATIENCE,
+    daemon::{Daemon, free_address},
+    dice::Dice,
+    put, resource,
+};
 
 const ROUNDS: u64 = 6;
 const SEED: u64 = 20_261_203;
@@ -306,4 +317,69 @@ async fn what_a_killed_server_has_not_synced_the_next_ones_do_not_build_on() {
 
 fn words(words: &[String]) -> Vec<&str> {
     words.iter().map(String::as_str).collect()
+}
+
+/// sled uses parts of its file again when it takes what replaced them for stable, and that is before any
+/// sync: a write that is larger than such a part, cut off before its own, takes nothing else with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_write_that_the_power_is_cut_in_takes_nothing_else_with_it() {
+    const SMALL: usize = 30;
+    let folder = tempfile::tempdir().unwrap();
+    let mut machine = Machine::new(folder.path());
+    let within = machine.within(&[]);
+    let (data, address) = (machine.data(), free_address());
+    let flags = ["--segment-size", "8MiB"];
+    let mut daemon = Daemon::spawn_within(&words(&within), &data, &address, &flags);
+    daemon.ready().await;
+    let mut client = raw(&address);
+    let object = |name: String, bytes| put(resource(COLLECTION, &name, &"x".repeat(bytes), &[]));
+    let write = |names: Vec<(String, usize)>| v1::BatchRequest {
+        operations: names
+            .into_iter()
+            .map(|(name, bytes)| v1::BatchOperation {
+                kind: Some(object(name, bytes)),
+            })
+            .collect(),
+        ..v1::BatchRequest::default()
+    };
+    for n in 0..SMALL {
+        client
+            .batch(write(vec![(format!("small{n}"), 900)]))
+            .await
+            .unwrap();
+    }
+    let text = fs::read_to_string(&machine.trace).unwrap();
+    let before = Trace::default().steps(&text).len();
+    let large = (0..6).map(|w| {
+        let (mut client, names) = (
+            client.clone(),
+            (0..100).map(|n| (format!("large{w}-{n}"), 16_000)),
+        );
+        let request = write(names.collect());
+        tokio::spawn(async move { client.batch(request).await })
+    });
+    for written in large.collect::<Vec<_>>() {
+        written.await.unwrap().unwrap();
+    }
+    let steps = machine.steps(daemon).await;
+    let (first, then) = steps.split_at(before);
+    machine.disk.follow(first);
+    let mut dice = Dice::new(SEED);
+    let aside = folder.path().join("aside");
+    for (n, step) in then.iter().enumerate() {
+        machine.disk.follow(std::slice::from_ref(step));
+        // Some of the moments after a write.
+        let written = matches!(step, Step::Succeeded(_, done) if *done > 1000);
+        if !written || !dice.one_in(4) {
+            continue;
+        }
+        let left = machine.disk.cut(&mut dice, &aside);
+        let daemon = Daemon::start(&aside.join("data"), &free_address(), &flags).await;
+        let listed = list(&mut raw(&daemon.address), 1000, 0).await.unwrap();
+        let names = listed.pages.iter().flat_map(|page| &page.resources);
+        let names = names.filter_map(|r| Some(r.key.as_ref()?.name.starts_with("small")));
+        let small = names.filter(|small| *small).count();
+        assert_eq!(small, SMALL, "{n}: {left}");
+        fs::remove_dir_all(&aside).unwrap();
+    }
 }
