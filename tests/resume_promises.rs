@@ -79,10 +79,14 @@ async fn catch_up(harness: &Harness, copy: &mut Copy) -> Vec<v1::WatchResponse> 
     for response in &responses {
         copy.apply(response);
     }
+    equals_the_state(harness, copy).await;
+    responses
+}
+
+async fn equals_the_state(harness: &Harness, copy: &Copy) {
     let pages = harness.pages(everything("pods"), 0).await;
     let listed = pages.iter().flat_map(|page| &page.resources);
     assert!(copy.objects.values().eq(listed), "the copy differs");
-    responses
 }
 
 #[tokio::test(start_paused = true)]
@@ -264,9 +268,9 @@ async fn an_exact_watch_never_goes_on_in_the_middle_of_a_net_difference() {
     assert_eq!(reason(&refused), "REVISION_COMPACTED");
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_horizon_is_looked_at_again_at_every_chunk() {
-    let harness = Harness::with(small(), store(true)).await;
+/// A watch that has stopped in the middle of a net difference, with a deletion ahead of it that
+/// is forgotten meanwhile; and its client's copy.
+async fn overtaken(harness: &Harness, mode: v1::DeliveryMode) -> (Watching, Copy) {
     for n in 0..10 {
         harness.put("pods", &format!("p{n}"), "1").await;
     }
@@ -280,16 +284,23 @@ async fn the_horizon_is_looked_at_again_at_every_chunk() {
         harness.put("pods", &format!("f{n}"), &filler).await;
     }
     harness.compact(harness.revision()).await;
-    let mut watch = resume(&harness, &copy).await;
+    let mut request = watch("pods", Some(Start::ResumeToken(copy.token.clone())));
+    request.bookmark_interval = millis(100);
+    request.delivery_mode = mode.into();
+    let mut watch = harness.watch(request).await.unwrap();
     copy.apply(&watch.next().await.unwrap().unwrap());
-    assert_eq!(
-        harness.server.hub().resumes().of(ResumeStep::NetDifference),
-        1
-    );
+    let resumes = harness.server.hub().resumes();
+    assert_eq!(resumes.of(ResumeStep::NetDifference), 1);
     harness.delete("pods", "p1").await;
     harness.put("other", "x", "").await;
-    // The deletion is forgotten before the stream gets to it.
     harness.compact(harness.revision()).await;
+    (watch, copy)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_horizon_is_looked_at_again_at_every_chunk() {
+    let harness = Harness::with(small(), store(true)).await;
+    let (mut watch, mut copy) = overtaken(&harness, v1::DeliveryMode::EveryChange).await;
     let refused = loop {
         match watch.next().await {
             Ok(Some(response)) => copy.apply(&response),
@@ -301,6 +312,27 @@ async fn the_horizon_is_looked_at_again_at_every_chunk() {
     copy.disconnect();
     catch_up(&harness, &mut copy).await;
     assert_eq!(harness.server.hub().resumes().of(ResumeStep::Manifest), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_of_the_newest_whose_net_difference_is_overtaken_goes_on_by_a_manifest() {
+    let harness = Harness::with(small(), store(true)).await;
+    let (mut watch, mut copy) = overtaken(&harness, v1::DeliveryMode::Latest).await;
+    let written = harness.put("pods", "after", "1").await;
+    let responses = watch.through(written.revision).await;
+    for response in &responses {
+        copy.apply(response);
+    }
+    let mut told = kinds(&responses);
+    told.retain(|kind| *kind != BookmarkKind::Progress);
+    assert_eq!(
+        told,
+        [BookmarkKind::ManifestBegin, BookmarkKind::InitialStateEnd]
+    );
+    let events = responses.iter().flat_map(|r| &r.events);
+    let mut types = events.map(v1::WatchEvent::r#type);
+    assert!(types.any(|t| t == EventType::Unchanged), "no manifest");
+    equals_the_state(&harness, &copy).await;
 }
 
 fn write(name: &str, value: &str) -> WriteBatch {
