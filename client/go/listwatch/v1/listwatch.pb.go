@@ -387,7 +387,8 @@ const (
 	// The server is going away: reconnect elsewhere from this token, without backoff.
 	BookmarkKind_BOOKMARK_KIND_GOING_AWAY BookmarkKind = 5
 	// Sent first of all, and by DELIVERY_MODE_LATEST also later: the net difference
-	// follows, one change a key, up to INITIAL_STATE_END.
+	// follows, up to INITIAL_STATE_END. One change a key, of what was newest when it
+	// began; what changes meanwhile may follow as changes.
 	BookmarkKind_BOOKMARK_KIND_NET_BEGIN BookmarkKind = 6
 	// Sent first of all, and by DELIVERY_MODE_LATEST also later: changed objects and
 	// UNCHANGED keys follow, up to INITIAL_STATE_END; then drop what was not named.

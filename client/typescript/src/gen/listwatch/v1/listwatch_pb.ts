@@ -1933,7 +1933,8 @@ export enum BookmarkKind {
 
   /**
    * Sent first of all, and by DELIVERY_MODE_LATEST also later: the net difference
-   * follows, one change a key, up to INITIAL_STATE_END.
+   * follows, up to INITIAL_STATE_END. One change a key, of what was newest when it
+   * began; what changes meanwhile may follow as changes.
    *
    * @generated from enum value: BOOKMARK_KIND_NET_BEGIN = 6;
    */
