@@ -39,6 +39,12 @@ pub fn specs(crowd: u32) -> Vec<Spec> {
         spec("all", everything("pods"), every, CatchUp::Net),
         spec("web", labelled("pods", "app", "web"), every, CatchUp::Net),
         spec("latest", everything("pods"), latest, CatchUp::Net),
+        spec(
+            "latest web",
+            labelled("pods", "app", "web"),
+            latest,
+            CatchUp::Net,
+        ),
         spec("exact", everything("pods"), every, CatchUp::Exact),
     ];
     for n in 0..crowd {

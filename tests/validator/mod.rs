@@ -375,14 +375,21 @@ impl<'a> Check<'a> {
         if left_out != 0 && !self.latest {
             self.say(8, format!("{left_out} left out of a watch of every change"));
         }
+        let kind = bookmark.kind();
         if self.stage == Stage::Live {
+            // A watch of the newest that begins anew has nothing to promise until that is complete.
+            let begins = matches!(
+                kind,
+                BookmarkKind::InitialStateBegin | BookmarkKind::ManifestBegin
+            );
             if promises {
                 self.live_upto(bookmark);
+            } else if begins && self.latest {
+                self.after_the_last_bookmark();
             } else {
                 self.say(5, format!("the live bookmark {revision} has no token"));
             }
         }
-        let kind = bookmark.kind();
         if kind == BookmarkKind::NetBegin {
             self.newest_at_begin = newest;
         }

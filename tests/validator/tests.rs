@@ -505,6 +505,38 @@ fn check_14_another_way_of_catching_up_though_nothing_was_compacted_or_midway() 
     finds(14, &broken);
 }
 
+/// Only what has no token is without promise, and only of a watch of the newest.
+#[test]
+fn check_14_and_5_a_watch_that_begins_anew_midway() {
+    let state = |begins, kind| {
+        let all = [pod("b", 6, "ub2", 6, "web"), pod("a", 7, "ua", 1, "web")];
+        let none = DeleteCause::Unspecified;
+        let all = all.map(|pod| event(kind, pod, None, none)).to_vec();
+        let end = response(all, BookmarkKind::InitialStateEnd, 7);
+        [response(vec![], begins, 0), end]
+    };
+    for (begins, kind) in [
+        (BookmarkKind::InitialStateBegin, EventType::Existing),
+        (BookmarkKind::ManifestBegin, EventType::Upserted),
+    ] {
+        let mut anew = good();
+        anew.responses.truncate(3);
+        anew.responses.extend(state(begins, kind));
+        finds(14, &anew);
+        anew.request.delivery_mode = v1::DeliveryMode::Latest.into();
+        assert_eq!(checks(&anew), [0u8; 0]);
+        let mut broken = anew.clone();
+        broken.responses[3].bookmark.as_mut().unwrap().kind = BookmarkKind::Progress.into();
+        finds(5, &broken);
+        // What came before without a bookmark had to be right.
+        let mut broken = anew;
+        broken.responses[2].bookmark = None;
+        let first = broken.responses[2].events[0].resource.as_mut().unwrap();
+        first.value = b"other".as_slice().into();
+        finds(8, &broken);
+    }
+}
+
 #[test]
 fn check_12_a_net_difference_with_a_change_that_was_not_the_newest() {
     let mut broken = net();
