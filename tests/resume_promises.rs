@@ -1,20 +1,29 @@
 //! The five steps of resuming, and what the hub does when it is overtaken itself.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use listwatch::v1::{self, BookmarkKind, EventType, watch_request::Start};
 use listwatch_server::{
     ServerOptions,
-    hub::ResumeStep,
+    hub::{Begin, CatchUp, DeliveryMode, Position, ResumeStep, StartPoint},
+    selector::Selector,
     store::{
-        Collection, Content, Key, Operation, PageLimit, PutCondition, Revision, StoreOptions,
-        WriteBatch,
+        Collection, Content, Key, MemoryStore, Operation, PageLimit, PutCondition, Revision,
+        Store as _, StoreOptions, WriteBatch,
     },
 };
 
 use crate::{
     harness::{
-        Harness, Watching, everything, kinds, millis, put, reason, resource, short, token, watch,
+        Harness, Watching, everything, faulty::FaultyStore, kinds, millis, put, reason, resource,
+        short, token, watch,
     },
     validator::{Copy, name_of},
 };
@@ -335,6 +344,56 @@ async fn a_watch_of_the_newest_whose_net_difference_is_overtaken_goes_on_by_a_ma
     equals_the_state(&harness, &copy).await;
 }
 
+/// The net difference whose end the caches have not taken up yet: nothing is left to read
+/// where it stands, and it is not complete.
+#[tokio::test(start_paused = true)]
+async fn a_net_difference_waits_for_caches_that_are_behind_it() {
+    const LATE: Duration = Duration::from_millis(300);
+    let is_late = Arc::new(AtomicBool::new(false));
+    let late = is_late.clone();
+    let delays = move || {
+        let late = late.load(Ordering::Relaxed);
+        if late { LATE } else { Duration::ZERO }
+    };
+    let memory = Arc::new(MemoryStore::new(store(false)));
+    let slow = FaultyStore::late_over(memory, 1000, Box::new(delays));
+    for mode in [DeliveryMode::EveryChange, DeliveryMode::Latest] {
+        is_late.store(false, Ordering::Relaxed);
+        let harness = Harness::over(slow.clone(), small()).await;
+        let hub = harness.server.hub();
+        let since = harness.put("pods", "first", "1").await.revision;
+        for n in 0..4 {
+            harness.put("pods", &format!("p{n}"), "1").await;
+        }
+        let began_at = harness.revision();
+        harness.compact(began_at).await;
+        let selector = Arc::new(Selector::all(Collection::new("pods").unwrap()));
+        let since = Position::settled(Revision::from_wire(since).unwrap());
+        let start = StartPoint::After(since, CatchUp::Net);
+        let mut cursor = hub.watch(selector, start, mode).await.unwrap();
+        let began = cursor.step().await.unwrap().begins;
+        assert_eq!(began, Some(Begin::NetDifference));
+        // Two of the four; then more is written than the caches know of.
+        assert_eq!(cursor.step().await.unwrap().deliveries.len(), 2);
+        is_late.store(true, Ordering::Relaxed);
+        let newest = slow.commit(write("late", "1")).await.unwrap().revision;
+        let mut delivered = 0;
+        let mut steps = 0;
+        loop {
+            steps += 1;
+            // One that turns in place lets no time pass, and so would turn for ever.
+            assert!(steps < 6, "turns in place, {delivered} delivered");
+            let step = cursor.step().await.unwrap();
+            delivered += step.deliveries.len();
+            if step.completes {
+                break;
+            }
+        }
+        assert_eq!(delivered, 3, "the other two, and what was written late");
+        assert_eq!(hub.applied(), newest);
+    }
+}
+
 fn write(name: &str, value: &str) -> WriteBatch {
     let operation = Operation::Put {
         key: Key::new("pods", "default", name).unwrap(),
@@ -437,10 +496,10 @@ async fn the_first_write_to_a_collection_is_seen_though_its_watchers_come_and_go
         let collection = Collection::new(&format!("c{n}")).unwrap();
         let (watched, hub) = (collection.clone(), hub.clone());
         let come_and_go = tokio::spawn(async move {
-            let selector = std::sync::Arc::new(listwatch_server::selector::Selector::all(watched));
+            let selector = Arc::new(Selector::all(watched));
             for _ in 0..4 {
-                let start = listwatch_server::hub::StartPoint::InitialState;
-                let mode = listwatch_server::hub::DeliveryMode::EveryChange;
+                let start = StartPoint::InitialState;
+                let mode = DeliveryMode::EveryChange;
                 drop(hub.watch(selector.clone(), start, mode).await.unwrap());
             }
         });

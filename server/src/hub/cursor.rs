@@ -408,10 +408,13 @@ impl Cursor {
         // What was newest when this began is delivered, a change a key. Chasing on in the
         // store could go on for as long as others write; the window has what is left as
         // changes, and those end where everything left out is made good.
-        if began_at.is_some_and(|head| self.position >= head)
-            && let Some((WindowRead::Commits { commits, .. }, upto)) = self.read_window()
-        {
-            return Ok(self.settle(&commits, upto, settles_at, began_at));
+        if began_at.is_some_and(|head| self.position >= head) {
+            // Where that is, the store knows before the window does. A read of a window that
+            // is behind gives nothing, and would be repeated at once.
+            self.held.hub.wait_applied(self.position.next()).await?;
+            if let Some((WindowRead::Commits { commits, .. }, upto)) = self.read_window() {
+                return Ok(self.settle(&commits, upto, settles_at, began_at));
+            }
         }
         let name = self.selector.collection();
         let store = &self.held.hub.store;
