@@ -22,7 +22,7 @@ use std::{
     ops::Range,
     path::{Path, PathBuf},
     process::{Command, Output},
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, mpsc},
     time::Duration,
 };
 
@@ -51,6 +51,8 @@ const SEEDS: u64 = 210;
 const WRITERS: [&str; 3] = ["writer-a", "writer-b", "writer-c"];
 /// Simulated.
 const LONGEST_RUN: Duration = Duration::from_secs(900);
+/// For a seed, which takes seconds. Not simulated.
+const PATIENCE: Duration = Duration::from_secs(300);
 /// How late a bookmark may be: the network's latency there and back, and the simulation's step.
 const LATE: Duration = Duration::from_millis(400);
 /// Who is cut off notices within this time that it is back.
@@ -389,6 +391,14 @@ fn run_apart(seed: u64, log: Option<&Path>) -> Output {
 #[test]
 fn one_seed() {
     let seed = env::var("SIMULATION_SEED").map_or(0, |seed| seed.parse().unwrap());
+    // What turns in place lets no simulated time pass: no limit within the simulation ends it.
+    let (_ended, ends) = mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        if ends.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("seed {seed} does not end");
+            std::process::exit(1);
+        }
+    });
     let world = run(seed);
     if let Ok(path) = env::var("SIMULATION_LOG") {
         std::fs::write(path, &world.lock().trace).unwrap();
