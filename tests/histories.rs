@@ -17,7 +17,7 @@ use proptest::{
 };
 
 use crate::{
-    harness::{Harness, Watching, labelled, millis, put, reason, remove},
+    harness::{Harness, Watching, labelled, millis, put, remove},
     validator::{Copy, End, Listed, Model, Recording, Violation, check_list, check_watch, name_of},
 };
 
@@ -372,7 +372,7 @@ impl World {
             match self.harness.watch(request).await {
                 Ok(watching) => client.stream = Some((watching, recording)),
                 Err(status) => {
-                    self.finish(watcher, recording, failed(&status));
+                    self.finish(watcher, recording, End::of(&status));
                     return;
                 }
             }
@@ -396,7 +396,7 @@ impl World {
                 }
             }
             Ok(None) => self.end(watcher, End::Ended),
-            Err(status) => self.end(watcher, failed(&status)),
+            Err(status) => self.end(watcher, End::of(&status)),
         }
     }
 
@@ -465,10 +465,6 @@ impl World {
 fn name_key(number: u8) -> (String, String, String) {
     let key = key(number);
     (key.collection, key.namespace, key.name)
-}
-
-fn failed(status: &tonic::Status) -> End {
-    End::Failed(status.code(), reason(status))
 }
 
 impl Client {

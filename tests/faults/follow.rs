@@ -12,7 +12,7 @@ use super::{
 };
 use crate::harness::dice::Dice;
 use crate::{
-    harness::{PATIENCE, everything, labelled, millis, reason},
+    harness::{PATIENCE, everything, labelled, millis},
     validator::{Copy, End, Recording},
 };
 
@@ -126,14 +126,9 @@ impl Follower {
             settled: self.copy.settled,
             ..Recording::default()
         };
-        let broken = |status: &tonic::Status| match reason(status) {
-            // Not from the server: the connection broke.
-            reason if reason.is_empty() => End::Cut,
-            reason => End::Failed(status.code(), reason),
-        };
         let mut client = raw(address);
         recording.end = match client.watch(request).await {
-            Err(status) => broken(&status),
+            Err(status) => End::of(&status),
             Ok(stream) => {
                 let mut stream = stream.into_inner();
                 loop {
@@ -146,7 +141,7 @@ impl Follower {
                     let next = tokio::time::timeout(PATIENCE, stream.message()).await;
                     match next.expect("the watch is silent") {
                         Ok(None) => break End::Ended,
-                        Err(status) => break broken(&status),
+                        Err(status) => break End::of(&status),
                         Ok(Some(response)) => {
                             self.copy.apply(&response);
                             if let Some(bookmark) = &response.bookmark {

@@ -16,7 +16,7 @@ use crate::{
     validator::{
         State, Violation,
         calls::{Call, Consistency, Kind, Read},
-        name_of, same,
+        name_of,
     },
 };
 
@@ -160,9 +160,11 @@ pub async fn reflect(world: World, who: &'static str, dice: Dice) -> turmoil::Re
                     uid: object.uid().into(),
                     revision: object.revision(),
                     create_revision: object.create_revision(),
+                    update_time: object.update_time(),
                     labels: object.labels().clone().into_iter().collect(),
                     value: object.value().clone(),
-                    ..v1::Resource::default()
+                    content_type: object.content_type().into(),
+                    expire_time: object.expire_time(),
                 };
                 (name_of(&resource), resource)
             })
@@ -174,7 +176,7 @@ pub async fn reflect(world: World, who: &'static str, dice: Dice) -> turmoil::Re
             let wanted = epoch.log.at(revision, &everything("pods"));
             revision <= epoch.revision()
                 && wanted.len() == shown.len()
-                && wanted.values().zip(shown.values()).all(|(a, b)| same(a, b))
+                && wanted.values().zip(shown.values()).all(|(a, b)| a == b)
         };
         let found = (0..outside.epochs.len()).rev().find(|epoch| was(*epoch));
         match found {

@@ -9,7 +9,7 @@ use super::{
     world::{Streamed, World, line_of},
 };
 use crate::{
-    harness::{dice::Dice, everything, labelled, millis, reason},
+    harness::{dice::Dice, everything, labelled, millis},
     validator::{
         Copy, End, Recording,
         calls::{Call, Kind},
@@ -132,7 +132,7 @@ async fn listen(world: &World, stream: &mut Streamed, copy: &mut Copy, dice: &mu
             return false;
         }
         Ok(Err(status)) => {
-            recording.end = End::Failed(status.code(), reason(&status));
+            recording.end = End::of(&status);
             return false;
         }
         Ok(Ok(responses)) => responses.into_inner(),
@@ -150,7 +150,7 @@ async fn listen(world: &World, stream: &mut Streamed, copy: &mut Copy, dice: &mu
         match tokio::time::timeout(SILENCE, responses.message()).await {
             Err(_) => break End::Cut,
             Ok(Ok(None)) => break End::Ended,
-            Ok(Err(status)) => break End::Failed(status.code(), reason(&status)),
+            Ok(Err(status)) => break End::of(&status),
             Ok(Ok(Some(response))) => {
                 copy.apply(&response);
                 world.say(&stream.client, &line_of(&response));

@@ -4,7 +4,7 @@ use listwatch::v1::{self, EventType};
 
 use super::{
     Check,
-    model::{Expected, Name, matches, name_of, same},
+    model::{Expected, Name, matches, name_of, same_state},
 };
 
 impl Check<'_> {
@@ -34,7 +34,7 @@ impl Check<'_> {
                 // Before the first of the changes that it stands for.
                 let before = resource.revision - 1;
                 let mut states = self.model.states(&name, self.promised, before);
-                if !states.any(|state| state.uid == resource.uid && same(state, previous)) {
+                if !states.any(|state| state.uid == resource.uid && state == previous) {
                     let revision = resource.revision;
                     self.say(9, format!("{name:?}@{revision} was never {previous:?}"));
                 }
@@ -52,7 +52,7 @@ impl Check<'_> {
             } else {
                 let place = (resource.revision, &name);
                 let wanted = expected.iter().find(|e| (e.revision, &e.name) == place);
-                if wanted.is_none_or(|wanted| !same(&resource, &wanted.resource)) {
+                if wanted.is_none_or(|wanted| resource != wanted.resource) {
                     let wanted = wanted.map(|wanted| &wanted.resource);
                     self.say(8, format!("{place:?} shows {resource:?}, not {wanted:?}"));
                 }
@@ -66,13 +66,7 @@ impl Check<'_> {
     fn last_state(&mut self, event: &v1::WatchEvent, name: &Name) {
         let resource = event.resource.clone().unwrap_or_default();
         let revision = resource.revision;
-        let shows = |state: &v1::Resource| {
-            let shown = v1::Resource {
-                revision: state.revision,
-                ..resource.clone()
-            };
-            same(&shown, state)
-        };
+        let shows = |state: &v1::Resource| same_state(&resource, state);
         let (is_right, cause) = match self.model.version(name, revision) {
             Some(_) => {
                 let mut states = self.model.states(name, self.promised, revision);

@@ -19,10 +19,12 @@
 //! | 14 | OUT_OF_RANGE, or another way of catching up, only if compacted, and not midway; exact: never another way |
 //!
 //! Checks 16 to 23, of every call against the log, are in [`calls`]; 15, 24 and 25, of the time
-//! as clients see it, in [`travel`]; 26, of the log itself, in [`identity`].
+//! as clients see it, in [`travel`]; 26, of the log itself, in [`identity`]; 27, of how a stream
+//! ends, in `ending`.
 
 pub mod calls;
 mod copy;
+mod ending;
 pub mod identity;
 mod latest;
 mod model;
@@ -40,23 +42,12 @@ use std::{
 
 use listwatch::v1::{self, BookmarkKind, CatchUp, DeliveryMode, EventType};
 
-use self::model::{Expected, matches_name};
+use self::model::{Expected, matches_name, same_state};
 pub use self::{
     copy::Copy,
-    model::{Model, Name, State, matches, name_of, same},
+    ending::End,
+    model::{Model, Name, State, matches, name_of},
 };
-
-/// How a recorded watch ended.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum End {
-    /// The client left, or the connection broke.
-    #[default]
-    Cut,
-    /// With OK.
-    Ended,
-    /// With a status: its code and reason.
-    Failed(tonic::Code, String),
-}
 
 /// One stream, from the request to its end.
 #[derive(Clone, Debug, Default)]
@@ -144,7 +135,7 @@ fn differences(given: &State, wanted: &State) -> Vec<String> {
         match (given.get(name), wanted.get(name)) {
             (None, Some(_)) => differences.push(format!("{name:?} is missing")),
             (Some(_), None) => differences.push(format!("{name:?} is too many")),
-            (Some(a), Some(b)) if !same(a, b) => {
+            (Some(a), Some(b)) if a != b => {
                 differences.push(format!("{name:?} is {a:?} instead of {b:?}"));
             }
             _ => {}
@@ -223,18 +214,7 @@ impl<'a> Check<'a> {
             self.response(response);
         }
         self.after_the_last_bookmark();
-        if let End::Failed(tonic::Code::OutOfRange, reason) = &self.recording.end
-            && reason == "REVISION_COMPACTED"
-        {
-            let settled = self.recording.settled;
-            if self.promised >= self.recording.compacted && settled {
-                let (at, compacted) = (self.promised, self.recording.compacted);
-                self.say(
-                    14,
-                    format!("refused at {at} though compacted only at {compacted}"),
-                );
-            }
-        }
+        self.end();
     }
 
     /// What came last was true as well, and all up to it had come.
@@ -528,6 +508,10 @@ impl<'a> Check<'a> {
     fn compare(&mut self, event: &v1::WatchEvent, wanted: &Expected) {
         let resource = event.resource.clone().unwrap_or_default();
         let what = format!("{:?}@{}", wanted.name, wanted.revision);
+        let is_right = match wanted.kind {
+            EventType::Deleted => same_state(&resource, &wanted.resource),
+            _ => resource == wanted.resource,
+        };
         let transition = wanted.cause == v1::DeleteCause::Unselected
             || wanted.kind == EventType::Added && wanted.previous.is_some();
         if event.r#type() != wanted.kind || event.delete_cause() != wanted.cause {
@@ -537,7 +521,7 @@ impl<'a> Check<'a> {
                 (wanted.kind, wanted.cause),
             );
             self.say(check, format!("{what} is {given:?} instead of {wanted:?}"));
-        } else if !same(&resource, &wanted.resource) {
+        } else if !is_right {
             let check = if transition { 13 } else { 8 };
             self.say(
                 check,
@@ -545,12 +529,7 @@ impl<'a> Check<'a> {
             );
         }
         if self.recording.request.send_previous {
-            let right = match (&event.previous, &wanted.previous) {
-                (None, None) => true,
-                (Some(a), Some(b)) => same(a, b),
-                _ => false,
-            };
-            if !right {
+            if event.previous != wanted.previous {
                 self.say(
                     9,
                     format!("{what} was {:?}, not {:?}", wanted.previous, event.previous),

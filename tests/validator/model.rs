@@ -193,12 +193,14 @@ impl Model {
     }
 }
 
-/// The same object in the same version, whatever the view leaves out of the time.
-pub fn same(a: &v1::Resource, b: &v1::Resource) -> bool {
-    (&a.key, &a.uid, a.revision, a.create_revision)
-        == (&b.key, &b.uid, b.revision, b.create_revision)
-        && a.labels == b.labels
-        && a.value == b.value
+/// What a deletion shows of an object, but for its revision and time, which are the deletion's.
+pub fn same_state(a: &v1::Resource, b: &v1::Resource) -> bool {
+    let at_one_time = v1::Resource {
+        revision: b.revision,
+        update_time: b.update_time,
+        ..a.clone()
+    };
+    at_one_time == *b
 }
 
 /// What the key alone decides.

@@ -594,3 +594,69 @@ fn check_9_the_newest_change_of_what_never_was() {
     broken.responses[3].events[0].previous = Some(pod("a", 1, "ua", 1, "web"));
     finds(9, &broken);
 }
+
+#[test]
+fn check_27_an_end_without_a_reason_or_before_its_time() {
+    let refused = tonic::Status::unavailable("no reason");
+    let cut = tonic::Status::from_error("the connection broke".into());
+    assert_eq!(End::of(&cut), End::Cut);
+    let nothing = String::new();
+    for (end, is_right) in [
+        (End::of(&refused), false),
+        (End::Failed(tonic::Code::Unavailable, nothing), false),
+        (
+            End::Failed(tonic::Code::Unavailable, "NO_SUCH".into()),
+            false,
+        ),
+        (
+            End::Failed(tonic::Code::Unavailable, "NOT_READY".into()),
+            true,
+        ),
+        (End::Ended, true),
+    ] {
+        let mut recorded = good();
+        recorded.end = end;
+        let wanted = if is_right { vec![] } else { vec![27] };
+        assert_eq!(checks(&recorded), wanted, "{:?}", recorded.end);
+    }
+    let mut early = good();
+    early.end = End::Ended;
+    early.responses.truncate(2);
+    finds(27, &early);
+    // That state was all it was for.
+    let only = v1::InitialState {
+        only: true,
+        ..v1::InitialState::default()
+    };
+    early.request.start = Some(Start::InitialState(only));
+    assert_eq!(checks(&early), [0u8; 0]);
+}
+
+#[test]
+fn check_8_11_and_9_an_object_with_another_time_or_type() {
+    let others: [fn(&mut v1::Resource); 3] = [
+        |r| r.expire_time = Some(prost_types::Timestamp::default()),
+        |r| r.update_time = Some(prost_types::Timestamp::default()),
+        |r| r.content_type = "text/plain".into(),
+    ];
+    for other in others {
+        let mut broken = good();
+        other(broken.responses[2].events[0].resource.as_mut().unwrap());
+        finds(8, &broken);
+        let mut broken = good();
+        other(broken.responses[2].events[0].previous.as_mut().unwrap());
+        finds(9, &broken);
+        let mut broken = good();
+        other(broken.responses[1].events[0].resource.as_mut().unwrap());
+        finds(11, &broken);
+    }
+    // The time of a deletion is its own.
+    let mut deleted = good();
+    let shown = |of: &mut Recording, other: fn(&mut v1::Resource)| {
+        other(of.responses[3].events[0].resource.as_mut().unwrap());
+    };
+    shown(&mut deleted, others[1]);
+    assert_eq!(checks(&deleted), [0u8; 0]);
+    shown(&mut deleted, others[0]);
+    finds(13, &deleted);
+}
