@@ -528,13 +528,11 @@ impl<'a> Check<'a> {
                 format!("{what} shows {resource:?} instead of {:?}", wanted.resource),
             );
         }
-        if self.recording.request.send_previous {
-            if event.previous != wanted.previous {
-                self.say(
-                    9,
-                    format!("{what} was {:?}, not {:?}", wanted.previous, event.previous),
-                );
-            }
+        if self.recording.request.send_previous && event.previous != wanted.previous {
+            self.say(
+                9,
+                format!("{what} was {:?}, not {:?}", wanted.previous, event.previous),
+            );
         }
     }
 }
